@@ -64,7 +64,7 @@ export class OwnKey {
     this.#states.shift();
   }
 
-  /** Goes on from what reads have found after a crash. False when it can't be: then nothing changes. */
+  /** Goes on from what reads have found after a crash. Returns false, and changes nothing, when no state explains them. */
   settle(reads: readonly Read[], at: MsSpan): boolean {
     const possible = this.#states.filter((state) => reads.every((read) => shows(state, read, at)));
     const [first, ...others] = new Set(possible.map((state) => sharpenedBy(state, reads, at)));

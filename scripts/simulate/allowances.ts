@@ -14,7 +14,7 @@ import { EXIT_VIOLATION } from "./exit.ts";
 const VIOLATIONS_MAX = 10;
 const PROGRESS_MS = 60_000;
 
-/** @param run the one that is played; null for as many as have so many checks */
+/** @param run the number of the only run to play; null plays runs until they have made all checks */
 export async function simulateAllowances(options: {
   readonly seed: number;
   readonly checks: number;

@@ -11,13 +11,13 @@ import { missingFaults } from "../../test/simulator/faults/required.ts";
 import { EXIT_VIOLATION } from "./exit.ts";
 import { faultTable, violationLines } from "./report.ts";
 
-/** From so many runs on, each fault at each step must have happened. */
+/** A campaign of at least this many runs fails when a fault at a step of the list has not happened. */
 const RUNS_WITH_ALL_FAULTS = 1000;
 /** Where traces are written. */
 const FOLDER = ".wrangler/simulator";
-/** So many lines of a trace are printed: the last ones. */
+/** How many lines of a trace are printed: its last ones. */
 const LINES_PRINTED = 60;
-/** How often progress is told where no bar can be drawn, in ms. */
+/** Time between two lines of progress where no bar can be drawn, in ms. */
 const PROGRESS_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const BAR =

@@ -61,7 +61,7 @@ export const DRAWS_MAX = 16_384;
 export const CLOSED_CHARGES_MIN = 16;
 /** Cancels at a shard that come before their charge: the oldest are dropped first. */
 export const CANCELLED_IDS_MAX = 16_384;
-/** How far apart callers are told to ask again. */
+/** Refused callers get times to ask again that are this far apart. */
 export const ASK_SLOT_NS = 5_000_000n;
 /**
  * A caller that is granted units gets no pause while the slots ahead of it take at most this long. So a few callers get
@@ -80,7 +80,7 @@ export const SEMAPHORE_PAGE_BYTES = 64 << 10;
 /** An index with more bytes than this for each semaphore and holding, and `SEMAPHORE_INDEX_BYTES_MIN`, is made anew. */
 export const SEMAPHORE_INDEX_BYTES_EACH_MAX = 256;
 export const SEMAPHORE_INDEX_BYTES_MIN = 64 << 10;
-/** Connections that Hubs are asked about at once: 64 KiB of ids. */
+/** Connections in one call to a Hub that asks which of them still live: 64 KiB of ids. */
 export const CHECK_CONNECTIONS = 4096;
 /** Pages of one check; the next one goes on behind them. */
 export const CHECK_PAGES_MAX = 8;
@@ -92,8 +92,8 @@ export const RECLAIM_INTERVAL_MS = 1000;
 /** Shards with up to this many records send pages in the order of keys. */
 export const ORDERED_RECORDS_MAX = 16_384;
 /**
- * A shard may grow to so many records while they are being listed in order; beyond that the listing fails, rather than
- * show less than there is.
+ * The most records that a shard may hold while it lists them in order; beyond that the listing fails, rather than show
+ * less than there is.
  */
 export const MERGED_RECORDS_MAX = 4 * ORDERED_RECORDS_MAX;
 /** A step of a removal ends when it has removed this many records. */
@@ -186,7 +186,7 @@ export const HUB_QUEUE_BYTES_MAX = 48 << 20;
 export const SINGLE_CALLS_MAX = 64;
 /** Bytes of names and joins in a group. */
 export const JOINED_BYTES_MAX = 16 << 20;
-/** Names that a Hub is asked about in one call. */
+/** Names in one call to a Hub that asks whether it still wants them. */
 export const JOINS_VERIFIED_AT_ONCE = 4096;
 /** How far the stored high mark runs ahead of the numbers in use: a row for so many messages, and a gap of as many after a crash. */
 export const NUMBERS_RESERVED = 10_000;
@@ -207,7 +207,7 @@ export const REPLAY_CHUNK_BYTES_MAX = 1 << 20;
 export const HISTORY_GATHER_MS = 1000;
 /** Objects whose last report is known: Shards, Hubs with connections, and the doors. */
 export const HISTORY_OBJECTS_MAX = 1024;
-/** Namespaces that are told of revoked tokens in one ring of the alarm, which may make a limited number of calls. */
+/** Namespaces that one ring of the alarm tells of revoked tokens: an alarm may make a limited number of calls. */
 export const NAMESPACES_TOLD_AT_ONCE = 200;
 /** Namespaces that are listed, at most. */
 export const NAMESPACES_LISTED_MAX = 100_000;

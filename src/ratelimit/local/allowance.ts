@@ -48,7 +48,7 @@ const REFILL_CALLS_MIN = 4;
 const LOW_SHARE_MIN = 0.1;
 /** The share of a long round trip that counts on, when the next one is shorter. */
 const ROUND_TRIP_DECAY = 0.8;
-/** An answer that takes longer than so many round trips, and than so many ms, is most likely lost. */
+/** An answer that takes longer than this many round trips, and longer than `ANSWER_MS_MIN`, is most likely lost. */
 const ANSWER_ROUND_TRIPS = 4;
 const ANSWER_MS_MIN = 100;
 /** A shard knows a draw for so many of its lives. */

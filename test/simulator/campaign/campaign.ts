@@ -17,7 +17,7 @@ export interface CampaignTotals {
 /**
  * Plays plans.
  *
- * @param options.failuresMax no other run begins when so many have broken a promise
+ * @param options.failuresMax no other run begins once this many have broken a promise
  * @param options.untilMs no other run begins then, ms since the epoch
  * @param options.planted a fault that is planted in the code, by name
  */

@@ -63,7 +63,7 @@ export async function play(
   }
 }
 
-/** What the simulator itself throws is a finding, too: the campaign goes on, and its seed is known. */
+/** Turns what the simulator itself throws into a violation, so that the campaign goes on and reports the seed. */
 function playOrFail(world: World): readonly Violation[] {
   try {
     return world.play();

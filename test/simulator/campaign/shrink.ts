@@ -5,7 +5,7 @@
 import type { Plan } from "./plan.ts";
 import type { Played } from "./play.ts";
 
-/** So many runs are tried. */
+/** The most runs that shrinking plays. */
 const TRIES_MAX = 40;
 
 /** @param playAgain plays a smaller plan */

@@ -217,7 +217,7 @@ export function checkHubBudgets(
         "bytes of an attachment",
         figures.attachmentBytes,
         ATTACHMENT_BYTES_MAX,
-        "the platform takes no more",
+        "that is the limit of the platform",
       ],
     ];
   });
@@ -240,7 +240,7 @@ export function checkNamespaceBudgets(
   ]);
 }
 
-/** The first sample of a subject that is above a budget is told, not all that follow. */
+/** Reports the first sample of a subject that is above a budget, not all that follow. */
 function check<Figures>(
   samples: readonly Sample<Figures>[],
   budgetsOf: (figures: Figures) => readonly Budget[],

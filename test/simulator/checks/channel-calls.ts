@@ -10,8 +10,8 @@ export type ChannelOperation =
   | { type: "listen"; channel: string; after: number | null };
 
 /**
- * A status of the protocol; what `POST /channels/{name}` answers; or where the stream of a listener begins, which it is told
- * behind what it had missed.
+ * A status of the protocol; the answer of `POST /channels/{name}`; or the number at which the stream of a listener begins: the
+ * stream says it after the messages that the listener had missed.
  */
 export type ChannelOutcome =
   | { readonly status: number }

@@ -2,8 +2,8 @@
  * What the clocks of objects may have shown. Faults set a clock forwards and back; checkers of what ends by an object's time ask
  * for spans, and leave both outcomes open within them.
  *
- * A shard's time follows its clock forwards at once. It never goes back: where its clock does, its time stands still for as
- * long as no reading was taken, and then goes on at nine tenths of the pace.
+ * A shard's time follows its clock forwards at once. It never goes back: where its clock does, its time stands still until
+ * the next reading, and then runs at nine tenths of the pace.
  */
 import type { MsSpan } from "../../support/models/span.ts";
 
@@ -73,8 +73,8 @@ export class ClockHistory {
   }
 
   /**
-   * By how much an object's time may be ahead of true time: where its clock went back, what it was ahead by goes on, and shrinks
-   * at a tenth of the pace; a step forwards comes on top, as the object can't know that its clock is right again.
+   * By how much an object's time may be ahead of true time. After its clock went back, its time keeps its lead, which shrinks by a
+   * tenth of the time that passes. A step forwards adds to the lead, as the object can't know that its clock is right again.
    */
   #leadAt(object: string, ms: number): number {
     let leadMs = -Infinity;
@@ -110,8 +110,8 @@ export class ClockHistory {
   }
 
   /**
-   * By how much the time of an object may have gone back between two moments: where its clock went back over a restart, it goes on
-   * at the time of its last row, and only reads have seen a later one.
+   * By how much the time of an object may have gone back between two moments. When its clock went back over a restart, its time goes
+   * on from its last row, and only reads have seen a later time.
    */
   backMost(object: string, fromMs: number, toMs: number): number {
     let backMs = 0;
