@@ -148,6 +148,27 @@ function openSocket(
   return socket;
 }
 
+interface SocketEvents {
+  /** @returns whether the wire is open with it: false where the socket is given up instead */
+  onOpen(): boolean;
+  onMessage(message: Uint8Array): void;
+  onEnd(reason: string, wasOpen: boolean): void;
+}
+
+function listen(socket: ClientWebSocket, events: SocketEvents): void {
+  let wasOpen = false;
+  socket.binaryType = "arraybuffer";
+  socket.addEventListener("open", () => {
+    wasOpen = events.onOpen();
+  });
+  socket.addEventListener("message", ({ data }: { data?: unknown }) => {
+    events.onMessage(new Uint8Array(data as ArrayBuffer));
+  });
+  socket.addEventListener("close", ({ code, reason }: { code?: number; reason?: string }) => {
+    events.onEnd(`${code} ${reason}`, wasOpen);
+  });
+}
+
 /** Messages are a stream of bytes: a frame may be cut anywhere. */
 class WebSocketWire implements Wire {
   readonly #socket: ClientWebSocket;
@@ -158,17 +179,13 @@ class WebSocketWire implements Wire {
   constructor(socket: ClientWebSocket, random: Random, events: WireEvents) {
     this.#socket = socket;
     this.#random = random;
-    let wasOpen = false;
-    socket.binaryType = "arraybuffer";
-    socket.addEventListener("open", () => {
-      wasOpen = true;
-      for (const bytes of this.#early.splice(0)) this.write(bytes);
-    });
-    socket.addEventListener("message", ({ data }: { data?: unknown }) => {
-      events.onBytes(new Uint8Array(data as ArrayBuffer));
-    });
-    socket.addEventListener("close", ({ code, reason }: { code?: number; reason?: string }) => {
-      events.onEnd(`${code} ${reason}`, wasOpen);
+    listen(socket, {
+      onOpen: () => {
+        for (const bytes of this.#early.splice(0)) this.write(bytes);
+        return true;
+      },
+      onMessage: (message) => events.onBytes(message),
+      onEnd: (reason, wasOpen) => events.onEnd(reason, wasOpen),
     });
   }
 
@@ -203,24 +220,23 @@ class BridgeWire implements Wire {
   constructor(socket: ClientWebSocket, random: Random, events: WireEvents) {
     this.#socket = socket;
     this.#random = random;
-    let wasOpen = false;
-    socket.binaryType = "arraybuffer";
-    socket.addEventListener("open", () => {
-      // A server before 0.5.0 speaks another protocol here: a gateway refuses it (`bridge_unsupported`).
-      if (socket.protocol !== BRIDGE_SUBPROTOCOL) return socket.terminate();
-      wasOpen = true;
-      this.#send();
-    });
-    socket.addEventListener("message", ({ data }: { data?: unknown }) => {
-      const { consumedBytes, replies } = parseBridgeMessage(new Uint8Array(data as ArrayBuffer));
-      this.#unansweredBytes -= consumedBytes;
-      this.#send();
-      if (replies.length === 0) return;
-      events.onBytes(replies);
-      this.#drain(replies.length);
-    });
-    socket.addEventListener("close", ({ code, reason }: { code?: number; reason?: string }) => {
-      events.onEnd(`${code} ${reason}`, wasOpen);
+    listen(socket, {
+      onOpen: () => {
+        // A server before 0.5.0 speaks another protocol here: a gateway refuses it (`bridge_unsupported`).
+        const isBridge = socket.protocol === BRIDGE_SUBPROTOCOL;
+        if (isBridge) this.#send();
+        else socket.terminate();
+        return isBridge;
+      },
+      onMessage: (message) => {
+        const { consumedBytes, replies } = parseBridgeMessage(message);
+        this.#unansweredBytes -= consumedBytes;
+        this.#send();
+        if (replies.length === 0) return;
+        events.onBytes(replies);
+        this.#drain(replies.length);
+      },
+      onEnd: (reason, wasOpen) => events.onEnd(reason, wasOpen),
     });
   }
 
