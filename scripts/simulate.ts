@@ -5,13 +5,14 @@
 import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
 import { isSeed, planOf, plansFrom, readPlan, SEEDS } from "../test/simulator/campaign/plan.ts";
+import { WORKLOADS, type WorkloadName } from "../test/simulator/workloads/all.ts";
 import { simulateAllowances } from "./simulate/allowances.ts";
 import { EXIT_USAGE } from "./simulate/exit.ts";
 import { findPlanted } from "./simulate/planted.ts";
 import { simulateOne } from "./simulate/one-run.ts";
 import { simulateServer } from "./simulate/server.ts";
 
-const USAGE = `usage: npm run simulate -- [--seeds 1000] [--hours 1] [--first SEED] [--threads N] [--failures 1]
+const USAGE = `usage: npm run simulate -- [--seeds 1000] [--hours 1] [--first SEED] [--threads N] [--failures 1] [--workloads a,b]
        npm run simulate -- --seed N [--trace]
        npm run simulate -- --plan JSON [--trace]
        npm run simulate -- --planted [--fault NAME] [--seeds 1000] [--threads N]
@@ -59,11 +60,17 @@ async function run(): Promise<void> {
   await simulateServer({
     first,
     seeds,
-    plans: plansFrom(first, seeds),
+    plans: plansFrom(first, seeds, values.workloads?.split(",").map(workloadOf)),
     durationMs: numberOf("hours", values.hours ?? String(DEFAULTS.hours)) * HOUR_MS,
     failuresMax: wholeOf("failures", values.failures ?? String(DEFAULTS.failures)),
     threads,
   });
+}
+
+function workloadOf(name: string): WorkloadName {
+  if (name in WORKLOADS) return name as WorkloadName;
+  const known = Object.keys(WORKLOADS).join(", ");
+  throw new UsageError(`unknown workload ${name}: --workloads takes ${known}`);
 }
 
 function argumentsOf(): ReturnType<typeof parse>["values"] {
@@ -82,6 +89,7 @@ function parse() {
       failures: text,
       seed: text,
       plan: text,
+      workloads: text,
       trace: flag,
       planted: flag,
       fault: text,

@@ -57,9 +57,20 @@ export function planOf(seed: number): Plan {
   };
 }
 
-/** Plans of seeds from a first one on. */
-export function* plansFrom(first: number, count: number): Generator<Plan> {
-  for (let i = 0; i < count; i++) yield planOf((first + i) % SEEDS);
+/**
+ * Plans of seeds from a first one on.
+ *
+ * @param workloads of all of them; those that the seeds choose unless given
+ */
+export function* plansFrom(
+  first: number,
+  count: number,
+  workloads?: readonly WorkloadName[],
+): Generator<Plan> {
+  for (let i = 0; i < count; i++) {
+    const plan = planOf((first + i) % SEEDS);
+    yield workloads === undefined ? plan : { ...plan, workloads };
+  }
 }
 
 /**
