@@ -60,6 +60,7 @@ export class Witness implements Watcher {
     this.#lives.set(life, span);
     this.facts.addLife(nameOf(object), span);
     this.noteClock(object, begun.ms);
+    this.facts.clocks.start(nameOf(object), begun.ms);
   }
 
   onEnd(_object: SimulatedObject, life: ObjectLife, isReset: boolean): void {

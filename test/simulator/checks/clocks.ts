@@ -21,8 +21,15 @@ export const ROUNDING_MS = 2;
 export const SLEWED_PACE = 0.9;
 const RIGHT: readonly Step[] = [{ atMs: -Infinity, offsetMs: 0 }];
 
+/** The clock of an object went back. */
+export interface StepBack {
+  readonly atMs: number;
+  readonly byMs: number;
+}
+
 export class ClockHistory {
   readonly #steps = new Map<string, Step[]>();
+  readonly #starts = new Map<string, number[]>();
 
   /**
    * The clock of an object is set: from `atMs` of true time on it shows true time and the offset. Called in the order of time,
@@ -35,17 +42,32 @@ export class ClockHistory {
     else this.#steps.set(object, [...RIGHT, { atMs, offsetMs }]);
   }
 
+  /** A life of an object starts. Called in the order of time, after `set`. */
+  start(object: string, atMs: number): void {
+    const starts = this.#starts.get(object);
+    if (starts === undefined) this.#starts.set(object, [atMs]);
+    else starts.push(atMs);
+  }
+
   /** Whether the clock of an object was never set during the run. */
   isSteady(object: string): boolean {
     return this.#stepsOf(object).every(({ atMs }) => atMs === -Infinity);
   }
 
+  /** When lives of an object started, in the order of time. */
+  startsOf(object: string): readonly number[] {
+    return this.#starts.get(object) ?? [];
+  }
+
   /** When the clock of an object went back, in the order of time. */
-  stepsBack(object: string): number[] {
-    const steps = this.#stepsOf(object);
-    return steps
-      .filter(({ offsetMs }, i) => i > 0 && offsetMs < steps[i - 1]!.offsetMs)
-      .map(({ atMs }) => atMs);
+  stepsBack(object: string): StepBack[] {
+    const back: StepBack[] = [];
+    let offset = -Infinity;
+    for (const { atMs, offsetMs } of this.#stepsOf(object)) {
+      if (offsetMs < offset) back.push({ atMs, byMs: offset - offsetMs });
+      offset = offsetMs;
+    }
+    return back;
   }
 
   /** The least and the greatest time that an object may have had between two moments of true time. */
@@ -91,7 +113,10 @@ export class ClockHistory {
     return last === null ? 0 : leadAfter(leadMs, last, ms);
   }
 
-  /** How much of an object's time may have passed from a moment of one span of true time to a later one of another span. */
+  /**
+   * How much of an object's time may have passed from a moment of one span of true time to a later one of another span. What a
+   * restart may have taken back is left out: see `ObjectTime`.
+   */
   elapsed(object: string, from: MsSpan, to: MsSpan): MsSpan {
     let jumpsMs = 0;
     let pace = 1;
@@ -106,22 +131,20 @@ export class ClockHistory {
     }
     const least = Math.max(0, to.fromMs - from.toMs) * pace - ROUNDING_MS;
     const most = Math.max(0, to.toMs - from.fromMs) + jumpsMs + ROUNDING_MS;
-    return { fromMs: Math.max(0, Math.floor(least)), toMs: Math.ceil(most) };
+    if (!this.#steps.has(object))
+      return { fromMs: Math.max(0, Math.floor(least)), toMs: Math.ceil(most) };
+    const byClock = this.elapsedByClock(object, from, to);
+    return {
+      fromMs: Math.max(0, Math.floor(least), byClock.fromMs),
+      toMs: Math.max(0, Math.min(Math.ceil(most), byClock.toMs)),
+    };
   }
 
-  /**
-   * By how much the time of an object may have gone back between two moments. When its clock went back over a restart, its time goes
-   * on from its last row, and only reads have seen a later time.
-   */
-  backMost(object: string, fromMs: number, toMs: number): number {
-    let backMs = 0;
-    let offset = -Infinity;
-    for (const { atMs, offsetMs } of this.#stepsOf(object)) {
-      if (atMs > toMs) break;
-      if (atMs >= fromMs) backMs += Math.max(0, offset - offsetMs);
-      offset = offsetMs;
-    }
-    return Math.ceil(backMs);
+  /** As `elapsed`, as far as the object's clock tells it: its time is never behind that, however often it restarts. */
+  elapsedByClock(object: string, from: MsSpan, to: MsSpan): MsSpan {
+    const then = this.spanOf(object, from.fromMs, from.toMs);
+    const now = this.spanOf(object, to.fromMs, to.toMs);
+    return { fromMs: now.fromMs - then.toMs, toMs: now.toMs - then.fromMs };
   }
 
   #stepsOf(object: string): readonly Step[] {

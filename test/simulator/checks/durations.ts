@@ -35,7 +35,7 @@ export class Durations {
     if (durationMs === Infinity || begun.toMs === Infinity) return Infinity;
     let endMs = this.#firstOver(begun, durationMs, begun.toMs);
     // An object that took no reading of its clock before that went back does not know that time had passed.
-    for (const stepMs of this.#clocks.stepsBack(this.#object)) {
+    for (const { atMs: stepMs } of this.#clocks.stepsBack(this.#object)) {
       if (stepMs < endMs || this.#isOver(begun, durationMs, stepMs)) continue;
       endMs = this.#firstOver(begun, durationMs, stepMs);
     }

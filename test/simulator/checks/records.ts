@@ -6,16 +6,12 @@
  * checker looks for one with one promise less, and so finds out which was broken.
  */
 import {
-  agrees,
   describeAnswer,
   describeOperation,
   describeState,
-  execute,
-  sharpened,
   type Elapsed,
   type RecordAnswer,
   type RecordOperation,
-  type RecordState,
 } from "../../support/models/record.ts";
 import type { MsSpan } from "../../support/models/span.ts";
 import { type ClockHistory, ROUNDING_MS, SLEWED_PACE } from "./clocks.ts";
@@ -26,16 +22,10 @@ import {
   type Call,
   type Violation,
 } from "./history.ts";
-import {
-  answerText,
-  checkSameAnswers,
-  isKept,
-  isStillKept,
-  repeats,
-  textOf,
-  type KeptAnswer,
-} from "./idempotency.ts";
-import { linearize, type Linearization, type Specification, type Stuck } from "./linearize.ts";
+import { checkSameAnswers } from "./idempotency.ts";
+import { ObjectTime } from "./object-time.ts";
+import { linearize, type Linearization, type Stuck } from "./linearize.ts";
+import { READS, RecordStates, type KeyState, type Leniency } from "./record-states.ts";
 
 export type RecordCall = Call<RecordOperation, RecordAnswer>;
 
@@ -63,8 +53,9 @@ export function checkRecords(calls: readonly RecordCall[], terms: RecordTerms): 
   const undecided: string[] = [];
   let keysReadAtEnd = 0;
   const byKey = Map.groupBy(calls, ({ operation }) => operation.key);
+  const timeOf = timesOf(calls, terms);
   for (const [key, ofKey] of byKey) {
-    const check = new KeyCheck(key, ofKey, terms);
+    const check = new KeyCheck(key, ofKey, terms, timeOf(terms.objectOf(key)));
     const violation = check.violation();
     if (violation === "undecided") undecided.push(key);
     else if (violation !== null) violations.push(violation);
@@ -76,8 +67,42 @@ export function checkRecords(calls: readonly RecordCall[], terms: RecordTerms): 
   return { violations, undecided, keys: byKey.size, keysReadAtEnd };
 }
 
-const READS: readonly string[] = ["query", "get"];
 const isRead = ({ operation }: RecordCall): boolean => READS.includes(operation.name);
+
+const ROWS: readonly string[] = ["insert", "set", "increment", "purge"];
+
+/** Whether the answer says for certain that the shard wrote a row then: a repeated one may be older. */
+const hasRow = (call: RecordCall): boolean =>
+  ROWS.includes(call.operation.name) &&
+  call.operation.once === undefined &&
+  isAnswered(call) &&
+  call.outcome.success === true;
+
+/** The time of each object, by its name. */
+function timesOf(
+  calls: readonly RecordCall[],
+  { clocks, objectOf, mayBeStale }: RecordTerms,
+): (object: string) => ObjectTime {
+  const byObject = Map.groupBy(calls.filter(isAnswered), ({ operation }) =>
+    objectOf(operation.key),
+  );
+  const known = new Map<string, ObjectTime>();
+  return (object) => {
+    let time = known.get(object);
+    if (time === undefined) {
+      const answered = byObject.get(object) ?? [];
+      const readings = answered.filter((call) => mayBeStale?.(object, call) !== true);
+      const activity = {
+        readings: readings.map(spanOf),
+        rows: answered.filter(hasRow).map(spanOf),
+      };
+      known.set(object, (time = new ObjectTime(clocks, object, activity)));
+    }
+    return time;
+  };
+}
+
+const spanOf = ({ begun, ended }: RecordCall): MsSpan => ({ fromMs: begun.ms, toMs: ended!.ms });
 
 /**
  * Callers get times of the platform's clock. While a shard's time is ahead of it and runs slower, more of that is left of a record
@@ -124,21 +149,7 @@ function isReadAtEnd(calls: readonly RecordCall[]): boolean {
   return calls.some((call) => isRead(call) && isAnswered(call) && call.begun.tick > end);
 }
 
-/** A record, and the answers that are kept for idempotency keys on it. */
-interface KeyState {
-  readonly record: RecordState;
-  readonly kept: readonly KeptAnswer[];
-}
-
-const INITIAL: KeyState = { record: null, kept: [] };
-
-/** Promises that a search may leave out, to find the broken one. */
-interface Leniency {
-  readonly elapsed?: Elapsed;
-  readonly forgetsAnswers?: boolean;
-}
-
-type Found = Linearization<KeyState, RecordOperation, RecordAnswer>;
+type Searched = Linearization<KeyState, RecordOperation, RecordAnswer>;
 
 /** Writes before an answer that may be the lost one. */
 const SUSPECTS_MAX = 12;
@@ -146,14 +157,10 @@ const SUSPECTS_MAX = 12;
 class KeyCheck {
   readonly #key: string;
   readonly #calls: readonly RecordCall[];
-  readonly #terms: RecordTerms;
   readonly #elapsed: Elapsed;
-  /** Idempotency keys that came more than once. */
-  readonly #repeated: ReadonlySet<string>;
-  readonly #keptNames = new WeakMap<readonly KeptAnswer[], string>();
-  readonly #keptNumbers = new Map<string, number>();
+  readonly #states: RecordStates;
 
-  constructor(key: string, calls: readonly RecordCall[], terms: RecordTerms) {
+  constructor(key: string, calls: readonly RecordCall[], terms: RecordTerms, time: ObjectTime) {
     this.#key = key;
     const object = terms.objectOf(key);
     // A read whose answer is not known says nothing.
@@ -161,12 +168,8 @@ class KeyCheck {
       .map((call) => (terms.mayBeStale?.(object, call) === true ? withoutStale(call) : call))
       .filter((call) => call.outcome !== "refused" && (isAnswered(call) || !isRead(call)))
       .map((call) => byObjectsTime(call, firstBegun(calls, call), terms.clocks, object));
-    this.#terms = terms;
-    this.#elapsed = (since, at) => {
-      const { fromMs, toMs } = terms.clocks.elapsed(object, since, at);
-      return { fromMs: fromMs - terms.clocks.backMost(object, since.fromMs, at.toMs), toMs };
-    };
-    this.#repeated = repeatedOf(calls);
+    this.#elapsed = (since, at) => time.elapsed(since, at);
+    this.#states = new RecordStates(time, repeatedOf(calls), terms.idempotencyTtlMs);
   }
 
   violation(): Violation | "undecided" | null {
@@ -175,77 +178,12 @@ class KeyCheck {
     return found.verdict === "undecided" ? "undecided" : null;
   }
 
-  #search(calls: readonly RecordCall[], leniency: Leniency = {}): Found {
-    return linearize(this.#specification(leniency), calls);
+  #search(calls: readonly RecordCall[], leniency: Leniency = {}): Searched {
+    return linearize(this.#states.specification(leniency), calls);
   }
 
   #isExplained(calls: readonly RecordCall[], leniency?: Leniency): boolean {
     return this.#search(calls, leniency).verdict === "explained";
-  }
-
-  #specification({
-    elapsed = this.#elapsed,
-    forgetsAnswers = false,
-  }: Leniency): Specification<KeyState, RecordOperation, RecordAnswer> {
-    return {
-      initial: INITIAL,
-      statesAfter: (state, operation, outcome, at) =>
-        operation.once === undefined || forgetsAnswers || !this.#repeated.has(operation.once)
-          ? statesOf(state, operation, outcome, at, elapsed)
-          : this.#statesOnce(state, operation, outcome, at, elapsed),
-      isTelling: ({ record }) => (record?.quota ?? record?.value) !== undefined,
-      isWithoutEffect: ({ name }, { success, code }) =>
-        READS.includes(name) || success === false || code !== undefined,
-      nameOf: ({ record, kept }) =>
-        kept.length === 0 ? nameOf(record) : nameOf(record) + this.#nameOfKept(kept),
-      twinOf: (operation, outcome) =>
-        operation.once === undefined ? textOf(operation) + answerText(outcome) : null,
-    };
-  }
-
-  /** Equal for equal answers. Many states share what is kept, so that each is named once. */
-  #nameOfKept(kept: readonly KeptAnswer[]): string {
-    let name = this.#keptNames.get(kept);
-    if (name === undefined) {
-      const text = answerText(kept);
-      const known = this.#keptNumbers.get(text);
-      name = String(known ?? this.#keptNumbers.size);
-      if (known === undefined) this.#keptNumbers.set(text, this.#keptNumbers.size);
-      this.#keptNames.set(kept, name);
-    }
-    return ` ${name}`;
-  }
-
-  /** A repeated call gets the answer of the first, unless that is forgotten. */
-  #statesOnce(
-    state: KeyState,
-    operation: RecordOperation,
-    outcome: RecordAnswer | null,
-    at: MsSpan,
-    elapsed: Elapsed,
-  ): KeyState[] {
-    const states: KeyState[] = [];
-    const once = operation.once!;
-    const text = textOf(operation);
-    const known = state.kept.find((answer) => answer.once === once);
-    const isThere = known !== undefined && isStillKept(known, at, elapsed);
-    if (isThere !== false && repeats(known!, text, outcome)) states.push(state);
-    if (isThere === true) return states;
-    const others = state.kept.filter((answer) => answer.once !== once);
-    const leftMs = this.#terms.idempotencyTtlMs;
-    const end = { since: at, left: { fromMs: leftMs, toMs: leftMs } };
-    for (const after of execute(state.record, operation, at, elapsed)) {
-      const { answer } = after;
-      if (outcome !== null && !agrees(answer, outcome)) continue;
-      const record = outcome === null ? after.state : sharpened(after.state, outcome, at, elapsed);
-      const keeps = isKept(answer);
-      if (keeps !== false) states.push({ record, kept: [...others, { once, text, answer, end }] });
-      if (keeps === true) continue;
-      states.push(
-        record === state.record && known === undefined ? state : { record, kept: others },
-      );
-    }
-    return states;
   }
 
   /** Which promise was broken: the one without which there is an order. */
@@ -348,30 +286,6 @@ class KeyCheck {
       this.#isExplained(writes.filter((each) => each !== suspect));
     return suspects.slice(-SUSPECTS_MAX).toReversed().find(isUndone) ?? null;
   }
-}
-
-function statesOf(
-  state: KeyState,
-  operation: RecordOperation,
-  outcome: RecordAnswer | null,
-  at: MsSpan,
-  elapsed: Elapsed,
-): KeyState[] {
-  const states: KeyState[] = [];
-  for (const after of execute(state.record, operation, at, elapsed)) {
-    if (outcome !== null && !agrees(after.answer, outcome)) continue;
-    const record = outcome === null ? after.state : sharpened(after.state, outcome, at, elapsed);
-    states.push(record === state.record ? state : { ...state, record });
-  }
-  return states;
-}
-
-function nameOf(record: RecordState): string {
-  if (record === null) return "-";
-  const { kind, unit, end } = record;
-  const what = kind === "counter" ? `${record.quota}` : JSON.stringify(record.value);
-  const { since, left } = end;
-  return `${what} ${unit} ${since.fromMs} ${since.toMs} ${left.fromMs} ${left.toMs}`;
 }
 
 function repeatedOf(calls: readonly RecordCall[]): Set<string> {

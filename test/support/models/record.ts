@@ -133,7 +133,7 @@ export function execute(
 }
 
 /** The record that a request may find: it has expired, or not. */
-function living(state: RecordState, at: MsSpan, elapsed: Elapsed): readonly RecordState[] {
+export function living(state: RecordState, at: MsSpan, elapsed: Elapsed): readonly RecordState[] {
   if (state === null) return [null];
   const { fromMs, toMs } = leftAt(state.end, at, elapsed);
   if (fromMs > 0) return [state];
@@ -145,7 +145,8 @@ export function leftAt({ since, left }: End, at: MsSpan, elapsed: Elapsed): MsSp
   return { fromMs: left.fromMs - passed.toMs, toMs: left.toMs - passed.fromMs };
 }
 
-function executeOn(
+/** As `execute`, on a record of which it is known that it has not expired. */
+export function executeOn(
   state: RecordState,
   operation: RecordOperation,
   at: MsSpan,

@@ -106,6 +106,13 @@ function clockOf(...steps: [atMs: number, offsetMs: number][]): ClockHistory {
   return clocks;
 }
 
+/** The shard restarts at a moment, and its clock is so much ahead from then on; before that it is 33 s ahead. */
+function restartAt(atMs: number, offsetMs: number): ClockHistory {
+  const clocks = clockOf([-10_000, 33_000], [atMs, offsetMs]);
+  clocks.start("shard 0", atMs);
+  return clocks;
+}
+
 const CORRECT: readonly Case[] = [
   ["without a call", []],
   [
@@ -187,7 +194,17 @@ const CORRECT: readonly Case[] = [
       call(70, 71, query, { success: true, record: { left: leftOfMs(3388) } }),
       call(1450, 1460, query, { success: true, record: { left: leftOfMs(3842) } }),
     ],
-    clockOf([-10_000, 33_000], [1400, 0]),
+    restartAt(1400, 0),
+  ],
+  [
+    "of a record that has ended, and that a read finds again where its shard restarted with a clock that went back",
+    [
+      call(0, 1, insert(1n, ms(88)), ok),
+      call(200, 201, expire("patch", 3_600_000), { record: null }),
+      call(450, 451, query, at(1n)),
+      call(700, 701, query, no),
+    ],
+    restartAt(400, 0),
   ],
   [
     "of a clock that went forwards while the shard was ahead: that adds up",
@@ -548,6 +565,37 @@ const FORGED: readonly ForgedCase[] = [
     clockOf([-10_000, 50_000], [-5000, 0]),
   ],
   [
+    "a record that is found again after its end though its shard has not restarted",
+    "Order per key",
+    /a stale read, or one of what never was/,
+    [call(0, 1, insert(1n, ms(88)), ok), call(200, 201, query, no), call(450, 451, query, at(1n))],
+    clockOf([-10_000, 33_000], [400, 0]),
+  ],
+  [
+    "a record that is found again after a restart though another row was written after its end",
+    "Exact",
+    /a record was there after its end/,
+    [
+      call(0, 1, insert(1n, ms(88)), ok),
+      call(200, 201, query, no),
+      call(300, 301, { ...insert(2n), key: "other" }, ok),
+      call(450, 451, query, at(1n)),
+    ],
+    restartAt(400, 0),
+  ],
+  [
+    "a record that lives on as the clock of its shard goes back, though calls have shown that time passes",
+    "Exact",
+    /a record was there after its end/,
+    [
+      call(0, 1, insert(1n, ms(1000)), ok),
+      call(490, 491, { ...query, key: "other" }, no),
+      call(510, 511, { ...query, key: "other" }, no),
+      call(1500, 1501, query, at(1n)),
+    ],
+    clockOf([500, -60_000]),
+  ],
+  [
     "more time that is left than by any time that the shard can have been ahead",
     "Order per key",
     /no order of the calls explains/,
@@ -736,8 +784,8 @@ describe("the clocks of objects", () => {
   });
 
   it("time that passed jumps with a step forwards, stands still at one backwards, and is slow after it", () => {
-    expect(clocks.elapsed("shard 0", span(900), span(1100))).toEqual(span(198, 702));
-    expect(clocks.elapsed("shard 0", span(1900), span(2100))).toEqual(span(0, 202));
+    expect(clocks.elapsed("shard 0", span(900), span(1100))).toEqual(span(698, 702));
+    expect(clocks.elapsed("shard 0", span(1900), span(2100))).toEqual(span(0, 192));
     expect(clocks.elapsed("shard 0", span(3000), span(4000))).toEqual(span(898, 1002));
   });
 });
