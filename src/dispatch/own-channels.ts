@@ -16,7 +16,8 @@ import { hubName } from "../base/names.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
 import { OWN_NAMESPACES_MAX, SLOW_HUB_QUEUE_BYTES_MAX } from "../engine/sizes.ts";
-import { Lane, type Carry, type Piece } from "./lane.ts";
+import { resolveDeliveries, type Delivery } from "./delivery.ts";
+import { Lane, type Carry } from "./lane.ts";
 import { logWarning } from "../base/log.ts";
 
 const nothing = (): void => {};
@@ -38,10 +39,8 @@ interface ToHub {
 }
 
 /** The same, on its way. */
-interface Delivery extends Piece {
+interface OwnDelivery extends Delivery {
   readonly publications: Uint8Array;
-  readonly count: number;
-  resolve(delivered: Uint32Array): void;
 }
 
 /** How many took each message that went to a Hub; undefined when that is not known in time. */
@@ -55,7 +54,7 @@ export class OwnChannels {
   readonly #env: Environment;
   readonly #namespace: string;
   /** By name of the Hub; those that have something to carry. */
-  readonly #lanes = new Map<string, Lane<Delivery>>();
+  readonly #lanes = new Map<string, Lane<OwnDelivery>>();
   /** Publications to Hubs that are not known yet, one after the other. */
   #lookups: Promise<void> = Promise.resolve();
 
@@ -131,10 +130,10 @@ export class OwnChannels {
     return await promise;
   }
 
-  #laneOf(hub: string): Lane<Delivery> {
+  #laneOf(hub: string): Lane<OwnDelivery> {
     let lane = this.#lanes.get(hub);
     if (lane === undefined) {
-      lane = new Lane<Delivery>(
+      lane = new Lane<OwnDelivery>(
         () => this.#carryTo(hub),
         () => void this.#lanes.delete(hub),
       );
@@ -143,17 +142,13 @@ export class OwnChannels {
     return lane;
   }
 
-  #carryTo(hub: string): Carry<Delivery> {
+  #carryTo(hub: string): Carry<OwnDelivery> {
     const stub = hubStub(this.#env, hub);
     return async (deliveries) => {
       const bytes = joinBytes(deliveries.map(({ publications }) => publications));
       const call = stub.deliverToOwners(bytes);
       const delivered = await orIfUnknown(call, () => sendOneByOne(stub, bytes));
-      let at = 0;
-      for (const delivery of deliveries) {
-        delivery.resolve(delivered.subarray(at, at + delivery.count));
-        at += delivery.count;
-      }
+      resolveDeliveries(deliveries, delivered);
     };
   }
 

@@ -1,5 +1,10 @@
 /** Groups of channels: how many objects there are, what they keep, and where it ends. */
-import { listDurableObjectIds, reset, runInDurableObject } from "cloudflare:test";
+import {
+  evictDurableObject,
+  listDurableObjectIds,
+  reset,
+  runInDurableObject,
+} from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { GroupNumbers, KEPT_MS } from "../../src/objects/channel/group-numbers.ts";
@@ -7,6 +12,7 @@ import { GROUP_KEPT_BYTES_MAX } from "../../src/engine/sizes.ts";
 import { GroupReplay } from "../../src/objects/channel/group-replay.ts";
 import { GroupStore } from "../../src/objects/channel/group-store.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
+import { Hub } from "../../src/objects/hub/hub.ts";
 import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
 import { CHANNEL_GROUPS, GroupMap } from "../../src/dispatch/placement.ts";
 import { binaryBytes, ByteWriter } from "../../src/wire/bytes.ts";
@@ -18,10 +24,11 @@ import {
   hex,
   subscribe,
   U16,
+  unsubscribe,
   WHOAMI,
   WHOAMI_REPLY_BYTES,
 } from "../support/frames/index.ts";
-import { openSocket, post } from "../support/pool/doors.ts";
+import { openSocket, post, type SocketDoor } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
 import { groupOf } from "../support/pool/groups.ts";
@@ -139,6 +146,86 @@ describe("a full group", () => {
     // The subscription is gone, so that it can be asked for again.
     expect(await groupOf(ns, "c").hubsOf("c")).toEqual([]);
     expect(hex(await door.exchange(U16.publish("c"), 1))).toBe("00");
+    await door.close();
+  });
+});
+
+describe("an old copy of a Hub, which a partition has cut off", () => {
+  const LEAVE = Uint8Array.of(0, 1, "c".charCodeAt(0));
+  const JOIN = Uint8Array.of(1, 1, "c".charCodeAt(0));
+
+  /** A connection that has subscribed to `c`, and its Hub. */
+  async function subscribed(): Promise<{ ns: string; hub: string; door: SocketDoor }> {
+    const ns = freshNamespace();
+    const door = await openSocket(WS, await bearerOf({ ns }));
+    expect(hex(await door.exchange(subscribe("c"), 1))).toBe("01");
+    return { ns, hub: `${ns}/XXX/0`, door };
+  }
+
+  /** Publishes to `c`, and expects the one subscriber to get it. */
+  async function expectDelivery(door: SocketDoor): Promise<void> {
+    const push = hex(U16.push("c", "m"));
+    expect(hex(await door.exchange(U16.publish("c", "m"), push.length / 2 + 1))).toBe(`${push}01`);
+  }
+
+  it.each([
+    ["of another life", "another life"],
+    ["of a release that names no life", undefined],
+  ])("a copy %s does not leave a name for a Hub that has subscribers", async (_, life) => {
+    const { ns, hub, door } = await subscribed();
+    const questions = vi.spyOn(Hub.prototype, "deliverAll");
+    await groupOf(ns, "c").change(hub, LEAVE, life);
+    await expect.poll(() => questions.mock.results.length).toBe(1);
+    await expectDelivery(door);
+    await door.close();
+  });
+
+  it("a join of an old copy takes nothing from the present one when it is left", async () => {
+    const { ns, hub, door } = await subscribed();
+    await groupOf(ns, "c").change(hub, JOIN, "another life");
+    await groupOf(ns, "c").change(hub, LEAVE, "another life");
+    await scheduler.wait(50);
+    await expectDelivery(door);
+    await door.close();
+  });
+
+  it("a denial of an old copy forgets no subscribers of the present one", async () => {
+    const { door } = await subscribed();
+    vi.spyOn(Hub.prototype, "deliverAll").mockImplementationOnce(() => ({
+      delivered: Uint32Array.of(0),
+      denied: Uint32Array.of(0),
+    }));
+    expect(hex(await door.exchange(U16.publish("c", "m"), 1))).toBe("00");
+    await scheduler.wait(50);
+    await expectDelivery(door);
+    await door.close();
+  });
+
+  it("a Hub that says it is empty stays on the Directory's list while it has connections", async () => {
+    const { ns, hub, door } = await subscribed();
+    const directory = env.DIRECTORY.getByName(ns);
+    await directory.retire(hub, (await env.HUB.getByName(hub).figures()).tally);
+    await directory.leave(hub);
+    expect(await directory.hubs()).toEqual([hub]);
+    await door.close();
+    await expect.poll(() => directory.hubs()).toEqual([]);
+  });
+
+  it("a leave of the life that has joined costs no question", async () => {
+    const { ns, door } = await subscribed();
+    const questions = vi.spyOn(Hub.prototype, "deliverAll");
+    expect(hex(await door.exchange(unsubscribe("c"), 1))).toBe("01");
+    expect(await groupOf(ns, "c").hubsOf("c")).toEqual([]);
+    expect(questions).not.toHaveBeenCalled();
+    await door.close();
+  });
+
+  it("a leave behind a restart of the group is confirmed by the Hub", async () => {
+    const { ns, hub, door } = await subscribed();
+    await evictDurableObject(groupOf(ns, "c"));
+    expect(await groupOf(ns, "c").hubsOf("c")).toEqual([hub]);
+    expect(hex(await door.exchange(unsubscribe("c"), 1))).toBe("01");
+    await expect.poll(() => groupOf(ns, "c").hubsOf("c")).toEqual([]);
     await door.close();
   });
 });

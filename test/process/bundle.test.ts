@@ -47,7 +47,7 @@ export default { fetch: count };`,
   ],
   [
     "all objects",
-    108,
+    109,
     `export { Channel, Directory, Hub, Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,

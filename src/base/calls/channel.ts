@@ -83,17 +83,20 @@ export interface ChannelCalls extends Rpc.DurableObjectBranded {
    * A Hub has its first subscribers of some channels, or has lost its last ones.
    *
    * @param changes format: `wire/channel-batch.ts`
+   * @param life ID of the Hub's life, from its start to its end: a name that other lives may have joined is left only when the Hub
+   * confirms it. Release 0.4 leaves it out
    * @returns which of the changes are joins that there is no room for
    */
-  change(hub: string, changes: Uint8Array): number[];
+  change(hub: string, changes: Uint8Array, life?: string): number[];
 
   /**
    * A Hub has a client that wants numbered messages: numbers them from now on. Null when there is no room for the
    * Hub.
    *
    * @param after number of the last message that the listener has; null when it has none
+   * @param life as in `change`
    */
-  listenTo(channel: string, hub: string, after: number | null): Listened | null;
+  listenTo(channel: string, hub: string, after: number | null, life?: string): Listened | null;
 
   /** Names of the Hubs that have subscribers of a channel. */
   hubsOf(channel: string): string[];
@@ -103,7 +106,7 @@ export interface ChannelCalls extends Rpc.DurableObjectBranded {
   /** A Hub has a subscriber from now on. */
   join(hub: string): Promise<void>;
 
-  /** A Hub has no subscriber any more. */
+  /** A Hub has no subscriber any more. It is asked whether that is so. */
   leave(hub: string): Promise<void>;
 
   /** Names of the Hubs that have subscribers. */
@@ -122,7 +125,7 @@ export interface DirectoryCalls extends ChannelCalls {
   absorb(figures: TallyFigures): void;
 
   /**
-   * A Hub has no connections any more; its counts are kept here.
+   * A Hub has no connections any more; its counts are kept here. It is asked whether it has none.
    *
    * @param last Hubs of release 0.4 leave it out
    */

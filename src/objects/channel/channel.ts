@@ -39,13 +39,13 @@ export class Channel extends DurableObject<Environment> implements ChannelCalls 
   }
 
   /** Not async, as nothing is awaited: the output gate holds the answer until the rows are on disk. */
-  change(hub: string, changes: Uint8Array): number[] {
-    return this.group!.change(hub, changes);
+  change(hub: string, changes: Uint8Array, life: string | null = null): number[] {
+    return this.group!.change(hub, changes, life);
   }
 
   /** Null when the group has no room for the Hub. */
-  listenTo(channel: string, hub: string, after: number | null): Listened | null {
-    return this.group!.listen(channel, hub, after);
+  listenTo(...asked: Parameters<ChannelCalls["listenTo"]>): Listened | null {
+    return this.group!.listen(...asked);
   }
 
   hubsOf(channel: string): string[] {
@@ -63,7 +63,7 @@ export class Channel extends DurableObject<Environment> implements ChannelCalls 
 
   async leave(hub: string): Promise<void> {
     if (this.#old !== null) await this.#old.change(hub, false);
-    else this.group!.joins.leave(EVERYBODY, hub);
+    else await this.group!.joins.verifyNames(hub, [EVERYBODY]);
   }
 
   async hubs(): Promise<string[]> {

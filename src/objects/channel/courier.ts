@@ -6,15 +6,18 @@
  * meanwhile is lost to it. Otherwise one Hub that hangs would stop every publisher of the group.
  */
 import type { Environment } from "../../base/environment.ts";
-import { joinBytes } from "../../wire/bytes.ts";
-import { forEachDelivery } from "../../wire/channel-batch.ts";
+import { binaryBytes, ByteWriter, joinBytes } from "../../wire/bytes.ts";
+import { beginDelivery, endDelivery, forEachDelivery } from "../../wire/channel-batch.ts";
 import type { DeliveredAll, HubCalls } from "../../base/calls/hub.ts";
-import { Lane, type Carry, type Piece } from "../../dispatch/lane.ts";
+import { resolveDeliveries, type Delivery } from "../../dispatch/delivery.ts";
+import { Lane, type Carry } from "../../dispatch/lane.ts";
 import { logWarning } from "../../base/log.ts";
 import { hubStub } from "../../base/stubs.ts";
+import { inTime } from "../../base/in-time.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
 import {
   HUB_QUEUE_BYTES_MAX,
+  JOINS_VERIFIED_AT_ONCE,
   SINGLE_CALLS_MAX,
   SLOW_HUB_QUEUE_BYTES_MAX,
 } from "../../engine/sizes.ts";
@@ -27,22 +30,26 @@ export interface Member {
   readonly courier: Courier;
   /** Goes up whenever the Hub joins: a denial that was under way meanwhile is out of date. */
   joins: number;
+  /** The life of the Hub that has joined; null when it is not known, or when several have. */
+  life: string | null;
+}
+
+/** A name that a Hub has joined. */
+export interface Join {
+  readonly channel: string;
+  readonly member: Member;
 }
 
 /** The messages of one name in one publication. */
-export interface Consignment {
-  readonly channel: string;
-  readonly member: Member;
+export interface Consignment extends Join {
   /** Format: a delivery of `wire/channel-batch.ts`. */
   readonly bytes: Uint8Array;
   readonly count: number;
 }
 
 /** What one publication gives to the Hub: goes in one call, maybe with others. */
-interface Delivery extends Piece {
+interface GroupDelivery extends Delivery {
   readonly consignments: readonly Consignment[];
-  readonly count: number;
-  resolve(delivered: Uint32Array): void;
 }
 
 /** Kept as long as the Hub has joined any name; one that joins again gets a new one. */
@@ -55,13 +62,13 @@ export class Courier {
   readonly #group: string;
   readonly #onDenied: (channel: string, member: Member) => void;
   /** One call under way at a time: what is published meanwhile goes with the next one. */
-  readonly #lane: Lane<Delivery>;
+  readonly #lane: Lane<GroupDelivery>;
   /** The Hub has not answered in time, and not since: publishers do not wait for it. */
   #isSlow = false;
 
   /**
    * @param group name of the object, for the log
-   * @param onDenied is called when the Hub says that it has no subscriber of a name that it had joined
+   * @param onDenied is called when the Hub has no subscriber of a name that it had joined
    */
   constructor(
     env: Environment,
@@ -73,7 +80,7 @@ export class Courier {
     this.#group = group;
     this.hub = hub;
     this.#onDenied = onDenied;
-    this.#lane = new Lane<Delivery>(() => this.#carry());
+    this.#lane = new Lane<GroupDelivery>(() => this.#carry());
   }
 
   /**
@@ -110,30 +117,55 @@ export class Courier {
     return delivered;
   }
 
+  /**
+   * Asks the Hub which of some names have no subscribers there. By a stub of its own for each call: another one may lead to
+   * an old copy of the Hub, which a partition of the network has cut off and which has lost its sockets.
+   */
+  async ask(joins: readonly Join[]): Promise<void> {
+    for (let from = 0; from < joins.length; from += JOINS_VERIFIED_AT_ONCE) {
+      const asked = joins.slice(from, from + JOINS_VERIFIED_AT_ONCE);
+      const counts = asked.map(({ member }) => member.joins);
+      const questions = joinBytes(asked.map(({ channel }) => questionOf(channel)));
+      const call = deliverAll(hubStub(this.#env, this.hub), questions);
+      const answer = await inTime(call, this.hub);
+      for (const index of answer?.denied ?? []) {
+        const { channel, member } = asked[index]!;
+        // It has joined again while the call was under way.
+        if (member.joins === counts[index]) this.#onDenied(channel, member);
+      }
+    }
+  }
+
   /** Makes one call of all deliveries that wait, and tells each how many subscriptions took it. */
-  #carry(): Carry<Delivery> {
+  #carry(): Carry<GroupDelivery> {
     // A stub for each stretch of work: one to an object that was reset meanwhile fails for good.
     const stub = hubStub(this.#env, this.hub);
     return async (deliveries) => {
       const all = deliveries.flatMap(({ consignments }) => consignments);
-      const joins = all.map(({ member }) => member.joins);
       const bytes = all.length === 1 ? all[0]!.bytes : joinBytes(all.map((one) => one.bytes));
-      const { delivered, denied } = await orIfUnknown(stub.deliverAll(bytes), () =>
-        sendOneByOne(stub, bytes),
-      );
+      const { delivered, denied } = await deliverAll(stub, bytes);
       this.#isSlow = false;
-      let at = 0;
-      for (const delivery of deliveries) {
-        delivery.resolve(delivered.subarray(at, at + delivery.count));
-        at += delivery.count;
-      }
-      // A Hub without subscribers of a name is dropped. Not where it has joined again while the call was under way.
-      for (const index of denied) {
-        const { channel, member } = all[index]!;
-        if (member.joins === joins[index]) this.#onDenied(channel, member);
-      }
+      resolveDeliveries(deliveries, delivered);
+      // Whether to drop the Hub is another question: the stub may be older than the Hub's last join.
+      if (denied.length > 0) void this.ask(Array.from(denied, (index) => all[index]!));
     };
   }
+}
+
+async function deliverAll(
+  stub: DurableObjectStub<HubCalls>,
+  deliveries: Uint8Array,
+): Promise<DeliveredAll> {
+  return await orIfUnknown(stub.deliverAll(deliveries), () => sendOneByOne(stub, deliveries));
+}
+
+/** A delivery of no messages: the Hub says whether it has subscribers. */
+function questionOf(channel: string): Uint8Array {
+  const name = binaryBytes(channel);
+  const out = new ByteWriter(name.length + 16);
+  beginDelivery(out, name);
+  endDelivery(out, name.length, null);
+  return out.take();
 }
 
 /** A Hub of release 0.4 takes the messages of one channel in a call. */

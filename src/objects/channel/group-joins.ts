@@ -3,13 +3,15 @@
  *
  * Names come from strangers, so joins are bounded by bytes. A Hub that has died can't leave: it is dropped when it says,
  * the next time that it is asked, that it has no subscriber of the name.
+ *
+ * After a partition of the network an old copy of a Hub may go on for a while: its sockets end, and it leaves names that the
+ * present one has subscribers of. So each life of a Hub has an ID, and a leave counts by itself only if that life alone has joined.
+ * Otherwise the group asks, and it is the present Hub that answers.
  */
 import type { Environment } from "../../base/environment.ts";
-import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
-import { beginDelivery, endDelivery } from "../../wire/channel-batch.ts";
-import { Courier, type Consignment, type Member } from "./courier.ts";
+import { Courier, type Join, type Member } from "./courier.ts";
 import { blobOf, channelOfBlob, type GroupStore } from "./group-store.ts";
-import { JOINED_BYTES_MAX, JOINS_VERIFIED_AT_ONCE } from "../../engine/sizes.ts";
+import { JOINED_BYTES_MAX } from "../../engine/sizes.ts";
 
 /** What a join takes beside its name. */
 const JOIN_OVERHEAD_BYTES = 128;
@@ -41,10 +43,10 @@ export class GroupJoins {
     this.#onEmpty = onEmpty;
     this.#open = (hub) =>
       new Courier(env, group, hub, (channel, member) => {
-        if (this.membersOf(channel)?.includes(member)) this.leave(channel, hub);
+        if (this.membersOf(channel)?.includes(member)) this.drop(channel, hub);
       });
     const rows = store.rows<{ name: ArrayBuffer; hub: string }>("SELECT name, hub FROM joins");
-    for (const { name, hub } of rows) this.#add(channelOfBlob(name), hub);
+    for (const { name, hub } of rows) this.#add(channelOfBlob(name), hub, null);
   }
 
   /** Names that have subscribers in some Hub. */
@@ -65,22 +67,36 @@ export class GroupJoins {
     return (this.#members.get(channel) ?? []).map(({ courier }) => courier.hub);
   }
 
-  /** A Hub has a subscriber from now on. False when there is no room for it. */
-  join(channel: string, hub: string): boolean {
+  /**
+   * A Hub has a subscriber from now on. False when there is no room for it.
+   *
+   * @param life ID of the Hub's life; null from a release that sends none
+   */
+  join(channel: string, hub: string, life: string | null): boolean {
     // It was joined already: a Hub that was reset joins again, and knows nothing of before. No row is written for that.
     const member = this.#memberOf(channel, hub);
     if (member !== undefined) {
       member.joins++;
+      if (member.life !== life) member.life = null;
       return true;
     }
     if (this.#bytes + joinBytes(channel) > JOINED_BYTES_MAX) return false;
     this.#store.write("INSERT OR IGNORE INTO joins VALUES (?, ?)", blobOf(channel), hub);
-    this.#add(channel, hub);
+    this.#add(channel, hub, life);
     return true;
   }
 
-  /** A Hub has no subscriber any more. */
-  leave(channel: string, hub: string): void {
+  /** A life of a Hub has no subscriber any more. False when another one may have: then the Hub has to be asked. */
+  leave(channel: string, hub: string, life: string | null): boolean {
+    const member = this.#memberOf(channel, hub);
+    if (member === undefined) return true;
+    if (life === null || member.life !== life) return false;
+    this.drop(channel, hub);
+    return true;
+  }
+
+  /** Forgets that a Hub has subscribers. */
+  drop(channel: string, hub: string): void {
     const members = this.#members.get(channel);
     const member = this.#memberOf(channel, hub);
     if (members === undefined || member === undefined) return;
@@ -96,21 +112,22 @@ export class GroupJoins {
 
   /** Asks Hubs, all or some, about the names that they have joined, and drops what they deny. */
   async verify(hubs: readonly string[] = [...this.#couriers.keys()]): Promise<void> {
-    const asked = new Map<string, Consignment[]>();
-    for (const hub of hubs) asked.set(hub, []);
+    const joined = new Map(hubs.map((hub): [string, Join[]] => [hub, []]));
     for (const [channel, members] of this.#members) {
-      for (const member of members) {
-        asked.get(member.courier.hub)?.push(questionOf(channel, member));
-      }
+      for (const member of members) joined.get(member.courier.hub)?.push({ channel, member });
     }
     await Promise.all(
-      Array.from(asked, async ([hub, questions]) => {
-        const courier = this.#couriers.get(hub);
-        for (let from = 0; from < questions.length; from += JOINS_VERIFIED_AT_ONCE) {
-          await courier?.send(questions.slice(from, from + JOINS_VERIFIED_AT_ONCE));
-        }
-      }),
+      Array.from(joined, async ([hub, joins]) => await this.#couriers.get(hub)?.ask(joins)),
     );
+  }
+
+  /** Asks a Hub about some names, and drops those that it denies. */
+  async verifyNames(hub: string, channels: readonly string[]): Promise<void> {
+    const joins = channels.flatMap((channel): Join[] => {
+      const member = this.#memberOf(channel, hub);
+      return member === undefined ? [] : [{ channel, member }];
+    });
+    await this.#couriers.get(hub)?.ask(joins);
   }
 
   /** Searched, not looked up: a channel has far fewer Hubs than subscribers. */
@@ -119,14 +136,14 @@ export class GroupJoins {
   }
 
   /** Adds a join that is on disk. */
-  #add(channel: string, hub: string): void {
+  #add(channel: string, hub: string, life: string | null): void {
     let courier = this.#couriers.get(hub);
     if (courier === undefined) {
       courier = this.#open(hub);
       this.#couriers.set(hub, courier);
     }
     courier.names++;
-    const member: Member = { courier, joins: 0 };
+    const member: Member = { courier, joins: 0, life };
     const members = this.#members.get(channel);
     if (members === undefined) this.#members.set(channel, [member]);
     else members.push(member);
@@ -137,13 +154,4 @@ export class GroupJoins {
 /** What a join counts; more than it takes on disk, about what it takes in memory. */
 function joinBytes(channel: string): number {
   return channel.length + JOIN_OVERHEAD_BYTES;
-}
-
-/** A delivery of no messages: the Hub says whether it has subscribers. */
-function questionOf(channel: string, member: Member): Consignment {
-  const name = binaryBytes(channel);
-  const out = new ByteWriter(name.length + 16);
-  beginDelivery(out, name);
-  endDelivery(out, name.length, null);
-  return { channel, member, bytes: out.take(), count: 0 };
 }

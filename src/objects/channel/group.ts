@@ -77,8 +77,8 @@ export class Group {
   }
 
   /** A Hub has a subscriber from now on. False when there is no room for it. */
-  join(channel: string, hub: string): boolean {
-    const isJoined = this.joins.join(channel, hub);
+  join(channel: string, hub: string, life: string | null = null): boolean {
+    const isJoined = this.joins.join(channel, hub, life);
     if (isJoined) this.#state.waitUntil(this.#lookAfter());
     return isJoined;
   }
@@ -87,16 +87,22 @@ export class Group {
    * A Hub has its first subscribers of some channels, or has lost its last ones.
    *
    * @param changes format: `wire/channel-batch.ts`
+   * @param life ID of the Hub's life; null from a release that sends none
    * @returns which of the changes are joins that there is no room for
    */
-  change(hub: string, changes: Uint8Array): number[] {
+  change(hub: string, changes: Uint8Array, life: string | null): number[] {
     const refused: number[] = [];
+    const doubtful: string[] = [];
     let index = 0;
     forEachChange(changes, (channel, isJoin) => {
-      if (!isJoin) this.joins.leave(channel, hub);
-      else if (!this.joins.join(channel, hub)) refused.push(index);
+      if (isJoin) {
+        if (!this.joins.join(channel, hub, life)) refused.push(index);
+      } else if (!this.joins.leave(channel, hub, life)) {
+        doubtful.push(channel);
+      }
       index++;
     });
+    if (doubtful.length > 0) this.#state.waitUntil(this.joins.verifyNames(hub, doubtful));
     if (this.joins.size > 0) this.#state.waitUntil(this.#lookAfter());
     return refused;
   }
@@ -106,10 +112,16 @@ export class Group {
    * for the Hub.
    *
    * @param after number of the last message that the listener has; null when it has none
+   * @param life ID of the Hub's life; null from a release that sends none
    */
-  listen(channel: string, hub: string, after: number | null): Listened | null {
+  listen(
+    channel: string,
+    hub: string,
+    after: number | null,
+    life: string | null = null,
+  ): Listened | null {
     // No `await` up to the return: a message is either in what is given again, or published after the join.
-    if (!this.join(channel, hub)) return null;
+    if (!this.join(channel, hub, life)) return null;
     const nowMs = presentMs();
     const numbered = this.numbers.listen(channel, nowMs);
     return { sequence: numbered.sequence, ...this.#replay.replay(numbered, after, nowMs) };

@@ -39,7 +39,7 @@ import {
   type OpenRequest,
 } from "../../base/calls/open-request.ts";
 import { logWarning } from "../../base/log.ts";
-import { GroupFull } from "./memberships.ts";
+import { GroupFull, Memberships } from "./memberships.ts";
 import { EVERYBODY, hubName, type HubAddress } from "../../base/names.ts";
 import { Roster } from "./roster.ts";
 import { endRevoked } from "./revoked-connections.ts";
@@ -60,6 +60,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   readonly roster: Roster;
   readonly #namespace: string;
   readonly #name: string;
+  /** ID of this instance of the object: a wake-up is a new life, too. */
+  readonly #life = crypto.randomUUID();
   readonly #address: HubAddress;
   /** Requests that no shard counts. */
   readonly #counts: HubCounts;
@@ -104,7 +106,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
       storage: ctx.storage,
       ...timersOf(ctx, scheduler),
     });
-    this.roster = new Roster(env, namespace, this.#name, this.settings.HUB_SUBSCRIPTIONS_MAX);
+    const memberships = new Memberships(env, namespace, this.#name, this.#life);
+    this.roster = new Roster(memberships, this.settings.HUB_SUBSCRIPTIONS_MAX);
     // The runtime answers this ping without waking the object: idle clients keep their connection, and cost nothing.
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
     // The constructor runs at each wake-up. Sockets that have closed meanwhile are restored when their event comes.
@@ -348,7 +351,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     if (channel === EVERYBODY)
       return await directoryStub(this.env, this.#namespace).listen(this.#name, after);
     const group = groupStubOf(this.env, this.#namespace, channel);
-    const listened = await group.listenTo(channel, this.#name, after);
+    const listened = await group.listenTo(channel, this.#name, after, this.#life);
     if (listened === null) throw new GroupFull();
     return listened;
   }

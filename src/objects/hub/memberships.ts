@@ -54,17 +54,22 @@ export class Memberships {
   readonly #env: Environment;
   readonly #namespace: string;
   readonly #hub: string;
+  readonly #life: string;
   readonly #map: GroupMap;
   /** By index of the group. */
   readonly #lanes: (Lane<Changes> | undefined)[] = [];
   /** By index of the group: changes of the event under way. */
   readonly #changes: (Changes | undefined)[] = [];
 
-  /** @param hub name of the Hub's object */
-  constructor(env: Environment, namespace: string, hub: string) {
+  /**
+   * @param hub name of the Hub's object
+   * @param life ID of the Hub's life, by which groups tell it from an old copy
+   */
+  constructor(env: Environment, namespace: string, hub: string, life: string) {
     this.#env = env;
     this.#namespace = namespace;
     this.#hub = hub;
+    this.#life = life;
     this.#map = groupMapOf(env, namespace);
   }
 
@@ -108,7 +113,7 @@ export class Memberships {
       const changes = pieces.flatMap(({ all }) => all);
       const out = new ByteWriter(pieces.reduce((sum, { bytes }) => sum + bytes, 0));
       for (const { channel, isJoin } of changes) writeChange(out, isJoin, binaryBytes(channel));
-      const refused = new Set(await stub.change(this.#hub, out.take()));
+      const refused = new Set(await stub.change(this.#hub, out.take(), this.#life));
       changes.forEach((change, i) => change.resolve(refused.has(i)));
     };
   }

@@ -5,13 +5,12 @@
  * know that there are subscribers (`Audience`). A connection's own channel has no group: its name is the connection's id,
  * which says in which Hub it is, so publishers call that Hub directly.
  */
-import type { Environment } from "../../base/environment.ts";
 import { hashBytes } from "../../engine/hash.ts";
 import { binaryBytes } from "../../wire/bytes.ts";
 import { forEachMessage, type Batch, type Pushes } from "../../wire/messages.ts";
 import type { Transport } from "../../wire/overview.ts";
 import { Audience } from "./audience.ts";
-import { Memberships } from "./memberships.ts";
+import type { Memberships } from "./memberships.ts";
 import { EVERYBODY } from "../../base/names.ts";
 import { addSubscription, type Subscriber, type Subscription } from "./subscription.ts";
 
@@ -53,9 +52,8 @@ export class Roster {
   /** When the last subscription was made. */
   #lastSinceMs = 0;
 
-  /** @param hub name of the Hub's object */
-  constructor(env: Environment, namespace: string, hub: string, subscriptionsMax: number) {
-    this.#memberships = new Memberships(env, namespace, hub);
+  constructor(memberships: Memberships, subscriptionsMax: number) {
+    this.#memberships = memberships;
     this.#subscriptionsMax = subscriptionsMax;
   }
 
