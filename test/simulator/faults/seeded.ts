@@ -20,9 +20,11 @@ const RATES = {
 } as const;
 export type ChanceFault = keyof typeof RATES;
 
-/** The first time that a step comes in a run, a fault is so much more probable there: steps that are rare are met, too. */
-const RARE_BONUS = 30;
-const PROBABILITY_MAX = 0.2;
+/**
+ * Many runs aim at some of the steps that they come to: there a fault happens soon, whatever its rate, and then no more than a few
+ * times. So the steps that come once in a run are met as well as those that come all the time.
+ */
+const AIM = { runs: 0.5, share: 1 / 16, probability: 0.5, most: 2 };
 
 /** A slow message takes so long at most, in ms: longer than the time that any caller waits. */
 const SLOW_MS = 30_000;
@@ -31,7 +33,9 @@ export class SeededFaults implements Faults {
   readonly #random: Random;
   readonly #counts: FaultCounts;
   readonly #rates: Readonly<Record<ChanceFault, number>>;
-  readonly #times = new Map<ChanceFault, Map<string, number>>();
+  readonly #aims: boolean;
+  /** How often a fault is still to happen at a step, by kind and step. */
+  readonly #aimed = new Map<ChanceFault, Map<string, number>>();
   #hasCeased = false;
 
   constructor(random: Random, counts: FaultCounts) {
@@ -42,6 +46,7 @@ export class SeededFaults implements Faults {
       random.chance(0.5) ? random.skewed(most / 30, most) : 0,
     ]);
     this.#rates = Object.fromEntries(rates) as Record<ChanceFault, number>;
+    this.#aims = random.chance(AIM.runs);
   }
 
   meet(caller: Mortal, callee: Mortal): void {
@@ -74,10 +79,10 @@ export class SeededFaults implements Faults {
     return this.#happens("overload", at) ? "overloaded" : "delivered";
   }
 
-  commitFate(object: string): CommitFate {
-    const className = object.slice(0, object.indexOf(" "));
-    if (this.#happens("commit failed", className)) return "failed";
-    const isReported = this.#happens("durable, and reported as failed", className);
+  commitFate(object: string, step: string): CommitFate {
+    const at = `${object.slice(0, object.indexOf(" "))} ${step}`;
+    if (this.#happens("commit failed", at)) return "failed";
+    const isReported = this.#happens("durable, and reported as failed", at);
     return isReported ? "durable, and reported as failed" : "durable";
   }
 
@@ -88,22 +93,22 @@ export class SeededFaults implements Faults {
   }
 
   #happens(kind: ChanceFault, at: string): boolean {
+    if (this.#hasCeased) return false;
     const rate = this.#rates[kind];
-    if (this.#hasCeased || rate === 0) return false;
-    const times = this.#timesAt(kind, at);
-    if (!this.#random.chance(Math.min(PROBABILITY_MAX, rate * (1 + RARE_BONUS / times))))
-      return false;
-    this.#counts.add(kind, at);
-    return true;
+    const isHit = (this.#aims && this.#isHit(kind, at)) || (rate > 0 && this.#random.chance(rate));
+    if (isHit) this.#counts.add(kind, at);
+    return isHit;
   }
 
-  /** How often a fault could have happened at a step so far, this time included. */
-  #timesAt(kind: ChanceFault, at: string): number {
-    let times = this.#times.get(kind);
-    if (times === undefined) this.#times.set(kind, (times = new Map()));
-    const now = (times.get(at) ?? 0) + 1;
-    times.set(at, now);
-    return now;
+  /** Whether the run aims at a step, and hits it now. */
+  #isHit(kind: ChanceFault, at: string): boolean {
+    let ofKind = this.#aimed.get(kind);
+    if (ofKind === undefined) this.#aimed.set(kind, (ofKind = new Map()));
+    let left = ofKind.get(at);
+    if (left === undefined) left = this.#random.chance(AIM.share) ? AIM.most : 0;
+    const isHit = left > 0 && this.#random.chance(AIM.probability);
+    ofKind.set(at, isHit ? left - 1 : left);
+    return isHit;
   }
 }
 

@@ -26,7 +26,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "if (this.#isStrict && !isRelaxed) await this.#flushNow();",
     planted: "if (this.#isStrict && !isRelaxed) void this.#flushNow();",
     workload: "records",
-    seed: 4,
+    seed: 34,
   },
   {
     name: "a removed record has no tombstone",
@@ -50,7 +50,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "if (step.cursor !== null) return;",
     planted: "this.#cursor = null;",
     workload: "records",
-    seed: 6,
+    seed: 2,
   },
   {
     name: "an idempotency key of another call is accepted",

@@ -30,7 +30,8 @@ export interface Faults {
   /** How long the disk takes for a commit, in ms. */
   commitMs(): number;
   callFate(target: string, method: string): CallFate;
-  commitFate(object: string): CommitFate;
+  /** @param step what the turn wrote last */
+  commitFate(object: string, step: string): CommitFate;
   /** A life calls another one, which runs the code of another release. */
   meet(caller: Mortal, callee: Mortal): void;
   /** From now on nothing goes wrong. */

@@ -23,7 +23,7 @@ export interface Life {
   /**
    * Passes a call to the platform, which may be the last one of this life.
    *
-   * @param what such as `sql.exec`, `storage.sync`, `rpc.call`, `socket.send`
+   * @param what such as `sql.exec INSERT INTO journal`, `storage.sync`, `rpc.call`, `socket.send`
    * @throws LifeOver when the life is over, or ends here
    */
   call(what: string): void;

@@ -305,7 +305,7 @@ describe("a crash", () => {
     storage.transactionSync(() => {});
     void storage.deleteAll();
     expect(life.calls).toEqual([
-      "sql.exec",
+      "sql.exec SELECT 1",
       "sql.databaseSize",
       "kv.put",
       "kv.get",

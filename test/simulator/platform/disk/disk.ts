@@ -22,13 +22,15 @@ export interface DiskSite {
   readonly faults: {
     /** How long a commit takes, in ms. */
     commitMs(): number;
-    /** What becomes of a turn's commit. */
-    commitFate(object: string): CommitFate;
+    /** What becomes of a turn's commit; the step is what the turn wrote last, but for an alarm that it set as well. */
+    commitFate(object: string, step: string): CommitFate;
   };
 }
 
 /** The writes of one event. */
 interface Turn {
+  /** What it has written last, but for an alarm that it has set as well. */
+  step: string;
   /** The event is over: the commit is under way. */
   hasEnded: boolean;
   isDurable: boolean;
@@ -43,6 +45,7 @@ interface Turn {
 /** Turns that have a savepoint each; beyond that, turns share the last one's commit. */
 const TURNS_MAX = 64;
 const ALARM_TABLE = "_cf_METADATA";
+const ALARM_STEP = "alarm";
 
 export class Disk {
   readonly name: string;
@@ -112,7 +115,7 @@ export class Disk {
     if (turn.hasEnded) return;
     turn.hasEnded = true;
     const { time, faults } = this.#site;
-    turn.fate = this.#isStale ? "failed" : faults.commitFate(this.name);
+    turn.fate = this.#isStale ? "failed" : faults.commitFate(this.name, turn.step);
     this.#lastCommitAtMs = Math.max(this.#lastCommitAtMs, time.nowMs + faults.commitMs());
     turn.cancel = time.at(this.#lastCommitAtMs, () => this.#endCommit(turn));
   }
@@ -202,7 +205,7 @@ export class Disk {
 
   setAlarm(atMs: number | null): void {
     this.#isRinging = false;
-    this.beginWrite();
+    this.beginWrite(ALARM_STEP);
     this.database
       .own(`CREATE TABLE IF NOT EXISTS ${ALARM_TABLE} (key INTEGER PRIMARY KEY, value)`)
       .run();
@@ -212,7 +215,7 @@ export class Disk {
   }
 
   deleteAll(): void {
-    this.beginWrite();
+    this.beginWrite("storage.deleteAll");
     this.database.clear();
     this.#isRinging = false;
     this.#noteAlarm();
@@ -221,11 +224,13 @@ export class Disk {
   /**
    * What follows belongs to the turn of the present event.
    *
+   * @param step what is about to be written
    * @throws Error when the turn is lost already
    */
-  beginWrite(): void {
+  beginWrite(step: string): void {
     if (this.#open !== null) {
       this.#requireNoDoom();
+      if (step !== ALARM_STEP) this.#open.step = step;
       return;
     }
     const last = this.#turns.at(-1);
@@ -234,6 +239,7 @@ export class Disk {
       return;
     }
     this.#open = {
+      step,
       hasEnded: false,
       isDurable: false,
       doom: null,
@@ -270,7 +276,7 @@ export class Disk {
 
   /** Runs a transaction within the turn. */
   transact<T>(life: Life, closure: () => T): T {
-    this.beginWrite();
+    this.beginWrite("storage.transactionSync");
     const { depth } = this.database;
     const wasRinging = this.#isRinging;
     this.database.begin();

@@ -36,7 +36,7 @@ export class Kv {
     this.#life.call("kv.put");
     const bytes = serialize(value);
     requireFit(key, bytes.length);
-    this.#disk.beginWrite();
+    this.#disk.beginWrite("kv.put");
     this.#disk.requireRoom(key.length + bytes.length);
     const { database } = this.#disk;
     database
@@ -49,7 +49,7 @@ export class Kv {
   delete(key: string): boolean {
     this.#life.call("kv.delete");
     if (!this.#disk.database.hasTable(TABLE)) return false;
-    this.#disk.beginWrite();
+    this.#disk.beginWrite("kv.delete");
     return this.#disk.database.own(`DELETE FROM ${TABLE} WHERE key = ?`).run(key).changes !== 0;
   }
 

@@ -6,6 +6,7 @@ import { Cursor } from "./cursor.ts";
 import { hasStatement, type Prepared } from "./database.ts";
 import type { Disk } from "./disk.ts";
 import { LOCKED } from "./errors.ts";
+import { stepOf } from "./steps.ts";
 
 export class Sql {
   readonly #disk: Disk;
@@ -28,7 +29,7 @@ export class Sql {
     query: string,
     ...bindings: unknown[]
   ): SqlStorageCursor<T> {
-    this.#life.call("sql.exec");
+    this.#life.call(`sql.exec ${stepOf(query)}`);
     const bound = bindings.map(toInput);
     let rest = query;
     for (;;) {
@@ -58,7 +59,7 @@ export class Sql {
   ): Cursor<T> {
     const { kind } = prepared.shape;
     if (kind === "drop") this.#requireAllRead();
-    if (kind !== "read") this.#disk.beginWrite();
+    if (kind !== "read") this.#disk.beginWrite(stepOf(prepared.text));
     if (kind === "insert" || kind === "update" || kind === "schema") {
       this.#disk.requireRoom(bytesOf(bindings));
     }

@@ -1,0 +1,57 @@
+/** Faults by chance: how often they happen, and at which steps. */
+import { describe, expect, it } from "vitest";
+import { FaultCounts } from "../../simulator/faults/counts.ts";
+import { SeededFaults } from "../../simulator/faults/seeded.ts";
+import { Random } from "../../simulator/kernel/random.ts";
+import { stepOf } from "../../simulator/platform/disk/steps.ts";
+
+const SHARD = { kind: "Shard", release: "today" };
+const RUNS = 2000;
+
+const faultsOf = (seed: number): SeededFaults =>
+  new SeededFaults(new Random(seed), new FaultCounts());
+
+const runsWhere = (isSo: (faults: SeededFaults) => boolean): number =>
+  Array.from({ length: RUNS }, (_, seed) => faultsOf(seed)).filter(isSo).length;
+
+describe("faults of a seed", () => {
+  it("a step that comes once in a run is hit in at least one of a hundred runs", () => {
+    const crashes = runsWhere((faults) => faults.crashesAt(SHARD, "storage.deleteAll"));
+    expect(crashes).toBeGreaterThan(RUNS / 100);
+    const lost = runsWhere((faults) => faults.callFate("Shard", "hasNoted") === "lost");
+    expect(lost).toBeGreaterThan(RUNS / 100);
+    const failed = runsWhere((faults) => faults.commitFate("Shard a/0", "alarm") === "failed");
+    expect(failed).toBeGreaterThan(RUNS / 100);
+  });
+
+  it("no step is hit all the time, so that each run gets beyond it", () => {
+    const most = Array.from({ length: RUNS }, (_, seed) => {
+      const faults = faultsOf(seed);
+      const crashes = Array.from({ length: 200 }, () => faults.crashesAt(SHARD, "constructor"));
+      return crashes.filter(Boolean).length;
+    });
+    expect(Math.max(...most)).toBeGreaterThan(1);
+    expect(Math.max(...most)).toBeLessThan(10);
+  });
+
+  it("nothing goes wrong once faults have ceased", () => {
+    const hits = runsWhere((faults) => {
+      faults.cease();
+      return Array.from({ length: 50 }, () => faults.crashesAt(SHARD, "apply")).some(Boolean);
+    });
+    expect(hits).toBe(0);
+  });
+});
+
+describe("the name of a statement", () => {
+  it.each([
+    ["SELECT row FROM journal_12 ORDER BY n", "SELECT row FROM journal"],
+    ["INSERT INTO snapshot_3 (row) VALUES (?)", "INSERT INTO snapshot"],
+    ["UPDATE shard SET generation = ?, counts = ?", "UPDATE shard SET generation"],
+    ["  CREATE TABLE IF NOT EXISTS joins (name BLOB)", "CREATE TABLE IF NOT EXISTS joins"],
+    ["SELECT name, hub FROM joins", "SELECT name, hub FROM joins"],
+    ["", ""],
+  ])("leaves numbers and values out of %s", (query, name) => {
+    expect(stepOf(query)).toBe(name);
+  });
+});
