@@ -9,7 +9,7 @@ import { loadReleases } from "../../test/simulator/campaign/releases.ts";
 import { shrunk } from "../../test/simulator/campaign/shrink.ts";
 import { missingFaults } from "../../test/simulator/faults/required.ts";
 import { EXIT_VIOLATION } from "./exit.ts";
-import { faultTable, violationLines } from "./report.ts";
+import { faultTable, undecidedLines, violationLines } from "./report.ts";
 
 /** A campaign of at least this many runs fails when a fault at a step of the list has not happened. */
 const RUNS_WITH_ALL_FAULTS = 1000;
@@ -59,6 +59,7 @@ export async function simulateServer(options: {
   bar.stop();
   console.log(faultTable(new Map([...totals.faults].toSorted(([a], [b]) => (a < b ? -1 : 1)))));
   reportMissing(totals);
+  for (const line of totals.undecided.flatMap(undecidedLines)) console.error(line);
   for (const failed of totals.failed) await reportFailed(failed);
   if (totals.failed.length > 0) process.exitCode = EXIT_VIOLATION;
   console.log(summaryOf(totals, Date.now() - beganMs));
@@ -93,10 +94,11 @@ async function reportFailed(failed: Played): Promise<void> {
 }
 
 function summaryOf(totals: CampaignTotals, tookMs: number): string {
-  const { runs, simulatedMs, operations, failed } = totals;
+  const { runs, simulatedMs, operations, failed, undecided } = totals;
+  const keys = undecided.reduce((sum, played) => sum + played.undecided.length, 0);
   return (
     `${runs} runs in ${(tookMs / 1000).toFixed(0)} s: ${(simulatedMs / HOUR_MS).toFixed(1)} simulated hours, ` +
-    `${operations} operations, ${faultsOf(totals)} faults; ${failed.length} runs with violations`
+    `${operations} operations, ${faultsOf(totals)} faults; ${failed.length} runs with violations, ${keys} undecided keys`
   );
 }
 

@@ -59,6 +59,8 @@ export class World {
   /** What befell objects and connections, for checkers. */
   readonly witness: Witness;
   readonly violations: Violation[] = [];
+  /** Keys on which too many calls overlap to be judged. */
+  readonly undecided: string[] = [];
   /** Clients end what they have begun, and begin nothing new. */
   isClosing = false;
   /** Requests that clients have made. */

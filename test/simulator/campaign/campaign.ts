@@ -12,6 +12,8 @@ export interface CampaignTotals {
   /** How often each fault happened, by kind and step. */
   readonly faults: Map<string, number>;
   readonly failed: Played[];
+  /** Runs of which a part could not be judged. */
+  readonly undecided: Played[];
 }
 
 /**
@@ -37,6 +39,7 @@ export async function campaign(options: {
     simulatedMs: 0,
     faults: new Map(),
     failed: [],
+    undecided: [],
   };
   const plans = options.plans[Symbol.iterator]();
   const isOver = (): boolean => totals.failed.length >= failuresMax || Date.now() >= untilMs;
@@ -67,4 +70,5 @@ function add(totals: CampaignTotals, played: Played): void {
     totals.faults.set(fault, (totals.faults.get(fault) ?? 0) + count);
   }
   if (played.violations.length > 0) totals.failed.push(played);
+  if (played.undecided.length > 0) totals.undecided.push(played);
 }

@@ -13,6 +13,8 @@ import type { Plan } from "./plan.ts";
 export interface Played {
   readonly plan: Plan;
   readonly violations: readonly Violation[];
+  /** What could not be judged: keys on which too many calls overlap. */
+  readonly undecided: readonly string[];
   /** Of everything that happened: equal for two runs of one plan. */
   readonly hash: string;
   readonly events: number;
@@ -51,6 +53,7 @@ export async function play(
     return {
       plan,
       violations,
+      undecided: world.undecided,
       hash: world.trace.hash,
       events: world.time.tick,
       operations: world.operations,

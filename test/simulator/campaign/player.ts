@@ -52,6 +52,7 @@ const endless = (plan: Plan): Played => ({
       message: `has not ended after ${RUN_MS_MAX / 1000} seconds of true time`,
     },
   ],
+  undecided: [],
   hash: "",
   events: 0,
   operations: 0,

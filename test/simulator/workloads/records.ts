@@ -99,7 +99,9 @@ export class Records implements Workload {
     // Shards of the release before take the time of their clock after a restart, also where it went back: what had ended returns.
     const isJudged = ({ operation }: RecordCall): boolean =>
       this.#plan.release === "today" || world.clocks.isSteady(objectOf(operation.key));
-    return checkRecords(this.#history.calls.filter(isJudged), terms).violations;
+    const { violations, undecided } = checkRecords(this.#history.calls.filter(isJudged), terms);
+    world.undecided.push(...undecided);
+    return violations;
   }
 }
 
