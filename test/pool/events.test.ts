@@ -2,7 +2,10 @@
 import { evictAllDurableObjects, runInDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { ByteWriter } from "../../src/wire/bytes.ts";
+import { writeMessage } from "../../src/wire/messages.ts";
 import {
+  bytesOf,
   CONNECTIONS,
   hex,
   subscribe,
@@ -179,6 +182,29 @@ describe("Server-Sent Events", () => {
     expect((await listener.next())!.id).toBe(String(sequence));
     await listener.close();
   });
+
+  it.each([
+    ["a Hub that stayed awake", async () => {}],
+    ["a Hub that hibernated", async () => await evictAllDurableObjects()],
+  ])(
+    "a listener of %s gets nothing that a group had under way before later messages",
+    async (_, rest) => {
+      const ns = freshNamespace();
+      const headers = await bearerOf({ ns });
+      const listener = await listen("/channels/late", headers);
+      const { sequence } = await publish("/channels/late", headers, "1");
+      expect((await listener.next())!.id).toBe(String(sequence));
+      await scheduler.wait(1100);
+      await rest();
+      const out = new ByteWriter();
+      writeMessage(out, bytesOf("late"), 0, 4);
+      const late = { sequence: sequence!, messages: out.take() };
+      expect((await hubStub(0, ns).deliver("late", [late])).delivered).toEqual([[0]]);
+      await publish("/channels/late", headers, "2");
+      expect(await listener.next()).toEqual({ id: String(sequence! + 1), data: "2" });
+      await listener.close();
+    },
+  );
 
   it("numbers of events are never used twice, though the object dies before it stored the last one", async () => {
     const ns = freshNamespace();

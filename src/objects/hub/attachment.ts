@@ -21,6 +21,8 @@ export interface Attachment extends ConnectionParameters, StoredFlow {
   readonly subscriptions: Uint8Array;
   /** True when groups of channels know of the subscriptions; not there in what release 0.4 has stored. */
   readonly hasJoinedGroups?: boolean;
+  /** Of a listener of Server-Sent Events: number of the last message that it has; not there before its start. */
+  readonly lastNumber?: number | null;
   /** Bytes of an unfinished frame; null when they are too many and kept in memory only. */
   readonly unfinished: Uint8Array | null;
   /** Of the yrmcds protocol: shards that may have it hold something, see `Holder`. */

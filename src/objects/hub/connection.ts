@@ -8,8 +8,8 @@
  * What it needs to come back after hibernation is in the socket's attachment: the id, the subscriptions and the bytes
  * of an unfinished frame at once, tallies within a second.
  */
-import { BRIDGE_END, BRIDGE_GONE, BRIDGE_HEADER_BYTES, parseDrained } from "../../wire/bridge.ts";
-import { pushesOf, type Batch, type Pushes } from "../../wire/messages.ts";
+import { BRIDGE_END, BRIDGE_GONE, parseDrained } from "../../wire/bridge.ts";
+import type { Batch, Pushes } from "../../wire/messages.ts";
 import { anyProtocolByCode, type AnyProtocol } from "../../wire/protocols.ts";
 import { ConnectionKind, type ConnectionRow } from "../../wire/throttr/connection-row.ts";
 import type { Protocol } from "../../wire/throttr/protocol.ts";
@@ -30,6 +30,7 @@ import {
   type Attachment,
 } from "./attachment.ts";
 import type { HubBacklog } from "./bridge-flow.ts";
+import { ConnectionPushes, type PushesHost } from "./connection-pushes.ts";
 import { ConnectionRequests, type RequestsHub } from "./connection-requests.ts";
 import { addDefaultSubscriptions } from "./default-subscriptions.ts";
 import {
@@ -40,9 +41,7 @@ import {
   TEXT_MESSAGE,
   type Ending,
 } from "./ending.ts";
-import { EventListener } from "./event-listener.ts";
 import { Flow } from "./flow.ts";
-import { HeldPushes } from "./held-pushes.ts";
 import { Session, type SessionHost } from "./session.ts";
 import {
   packSubscriptions,
@@ -61,6 +60,8 @@ import {
 /** A close frame has 125 bytes, two of which are the code; all reasons of ours are ASCII. */
 const REASON_BYTES_MAX = 123;
 
+const NOTHING = new Uint8Array(0);
+
 /** What a connection needs of its Hub. */
 export interface ConnectionHub extends RequestsHub {
   readonly state: DurableObjectState;
@@ -77,7 +78,7 @@ export interface ConnectionHub extends RequestsHub {
   remove(connection: Connection): void;
 }
 
-export class Connection implements SessionHost, Subscriber {
+export class Connection implements SessionHost, Subscriber, PushesHost {
   readonly id: Uint8Array;
   readonly ownChannel: string;
   readonly subscriptions: Subscriptions;
@@ -103,9 +104,7 @@ export class Connection implements SessionHost, Subscriber {
   readonly #requests: ConnectionRequests;
   readonly #session: Session;
   readonly #unfinished: UnfinishedFrame;
-  /** For connections that listen to Server-Sent Events; null for others. */
-  readonly #listener: EventListener | null;
-  readonly #held = new HeldPushes();
+  readonly #pushes: ConnectionPushes;
   /** Requests by type, then bytes (`CountAt`). One array with the attachment: counting writes no field of its own. */
   readonly #counts: Float64Array;
   /** What was stored last, but for counts and flow, which go on changing. */
@@ -134,7 +133,6 @@ export class Connection implements SessionHost, Subscriber {
     this.#holder = this.isYrmcds
       ? new Holder(attachment.id, attachment.shards, (shards) => this.#store({ shards }))
       : null;
-    this.#listener = attachment.transport === "events" ? new EventListener() : null;
     this.#counts = attachment.counts;
     this.access = attachment.access;
     this.subscriptionBytesMax = subscriptionBytesMax(this.access);
@@ -150,6 +148,13 @@ export class Connection implements SessionHost, Subscriber {
       lastPingMs: () => state.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0,
       ...timers,
     });
+    const pushing = {
+      protocol: this.#throttr,
+      isBridge: this.#isBridge,
+      flow: this.#flow,
+      counts: this.#counts,
+    };
+    this.#pushes = new ConnectionPushes(this, pushing, attachment);
     this.#unfinished = new UnfinishedFrame(settings.STALL_TIMEOUT_MS, {
       onTimeout: (ms) => this.close(frameTimeout(ms)),
       ...timers,
@@ -200,7 +205,7 @@ export class Connection implements SessionHost, Subscriber {
     this.#unfinished.noteProgress();
     this.#flow.hear();
     this.#counts[CountAt.readBytes]! += chunk.length;
-    this.#hub.storeSoon(this);
+    this.storeSoon();
     this.#session.receive(chunk);
     this.#countPending();
   }
@@ -251,35 +256,24 @@ export class Connection implements SessionHost, Subscriber {
 
   /** Holds the pushes of a listener of Server-Sent Events back until `startListening`. */
   holdPushes(): void {
-    this.#held.hold();
+    this.#pushes.hold();
   }
 
   /** The listener's stream begins: pushes that were held back follow the messages that it had missed. */
   startListening(listened: Listened): void {
-    if (this.isClosed) return;
-    for (const pushes of this.#listener!.start(listened)) this.#sendPush(pushes);
-    this.#releasePushes();
+    this.#pushes.start(listened);
   }
 
   pushesOf(channel: Uint8Array, batch: Batch): Pushes {
-    if (this.#listener !== null) return this.#listener.pushesOf(batch);
-    const pushes = pushesOf(this.#throttr!, channel, batch.messages);
-    if (pushes.bytes.length === 0) return pushes;
-    return { ...pushes, bytes: this.#flow.wrap(pushes.bytes) };
+    return this.#pushes.pushesOf(channel, batch);
   }
 
-  /** Counts a push as received even while it is held back: the peer gets it, unless the connection ends before. */
   push(pushes: Pushes, sequence: number | null): boolean {
-    if (this.isClosed || !this.hasReader || this.#isKnown(sequence)) return false;
-    const ending = this.#flow.refusePushes(this.#held.bytes + pushes.bytes.length);
-    if (ending !== null) {
-      this.close(ending);
-      return false;
-    }
+    return this.#pushes.push(pushes, sequence);
+  }
+
+  storeSoon(): void {
     this.#hub.storeSoon(this);
-    this.#counts[CountAt.receivedBytes]! += pushes.payloadBytes;
-    if (!this.#held.add({ pushes, sequence })) this.#sendPush(pushes);
-    return true;
   }
 
   row(): ConnectionRow {
@@ -312,6 +306,7 @@ export class Connection implements SessionHost, Subscriber {
     this.#attachment = {
       ...this.#attachment,
       ...this.#flow.stored(),
+      ...this.#pushes.stored(),
       subscriptions: packSubscriptions(this.subscriptions),
       hasJoinedGroups: this.hasJoinedGroups,
     };
@@ -333,11 +328,11 @@ export class Connection implements SessionHost, Subscriber {
     const message = this.#flow.wrap(replies, consumedBytes);
     this.#flow.sendReplies(replies.length, message.length);
     this.#counts[CountAt.writeBytes]! += replies.length;
-    this.#hub.storeSoon(this);
-    this.#transmit(message);
+    this.storeSoon();
+    this.transmit(message);
     if (!this.#requests.isInNamespaceRun) return;
-    if (consumedBytes === 0) this.holdPushes();
-    else this.#releasePushes();
+    if (consumedBytes === 0) this.#pushes.hold();
+    else this.#pushes.release();
   }
 
   /**
@@ -386,7 +381,7 @@ export class Connection implements SessionHost, Subscriber {
       return;
     }
     // Otherwise hibernation would bring back bytes that were drained, and the window would shrink each time.
-    this.#hub.storeSoon(this);
+    this.storeSoon();
   }
 
   /** Nothing that is sent reaches the peer any more: its reads are not executed, and nothing waits for it. */
@@ -396,34 +391,17 @@ export class Connection implements SessionHost, Subscriber {
     this.#requests.loseReader();
   }
 
-  #isKnown(sequence: number | null): boolean {
-    return this.#listener?.isKnown(sequence) ?? false;
-  }
-
-  #releasePushes(): void {
-    for (const { pushes, sequence } of this.#held.release()) {
-      if (!this.isClosed && !this.#isKnown(sequence)) this.#sendPush(pushes);
-    }
-  }
-
   /** Lets the bridge pass on more of what a peer had sent before it was gone. */
   #acknowledge(consumedBytes: number): void {
     if (!this.#isBridge || consumedBytes === 0) return;
     try {
-      this.#socket.send(this.#flow.wrap(new Uint8Array(0), consumedBytes));
+      this.#socket.send(this.#flow.wrap(NOTHING, consumedBytes));
     } catch {
       // The bridge has passed on everything already.
     }
   }
 
-  #sendPush(pushes: Pushes): void {
-    const bytes = pushes.bytes.length - (this.#isBridge ? BRIDGE_HEADER_BYTES : 0);
-    this.#flow.sendPushes(bytes);
-    this.#counts[CountAt.writeBytes]! += bytes;
-    this.#transmit(pushes.bytes);
-  }
-
-  #transmit(message: Uint8Array): void {
+  transmit(message: Uint8Array): void {
     try {
       this.#socket.send(message);
     } catch {

@@ -12,12 +12,17 @@ import type { Listened } from "../../base/calls/channel.ts";
 
 /** Of one connection. It keeps a number alone: what is held back is in `HeldPushes`. */
 export class EventListener {
-  /** Number of the last message before the start; null before the start. */
-  #startSequence: number | null = null;
+  /** Number of the last message that the listener has, or that came before its start; null before the start. */
+  lastNumber: number | null;
+
+  /** @param lastNumber of a listener that was stored */
+  constructor(lastNumber: number | null) {
+    this.lastNumber = lastNumber;
+  }
 
   /** What the listener is sent first: the messages that it has missed, and where its stream begins. */
   start({ sequence, replayFrom, replay }: Listened): Pushes[] {
-    this.#startSequence = sequence;
+    this.lastNumber = sequence;
     const first = eventPushes(startRecord(sequence), NOTHING);
     return replay.length === 0
       ? [first]
@@ -32,10 +37,18 @@ export class EventListener {
     return eventPushes(eventRecords(sequence, messages), messages);
   }
 
-  /** Whether the listener has these messages already, or they were published before it came. */
+  /**
+   * Whether the listener has these messages already, they were published before it came, or it has later ones: what a group
+   * had under way when it was reset can come behind messages of its next life.
+   */
   isKnown(sequence: number | null): boolean {
-    if (this.#startSequence === null) return false;
-    return sequence === null || sequence <= this.#startSequence;
+    if (this.lastNumber === null) return false;
+    return sequence === null || sequence <= this.lastNumber;
+  }
+
+  /** The listener is sent messages: the number of the first one, and how many. */
+  note(sequence: number, count: number): void {
+    this.lastNumber = sequence + count - 1;
   }
 }
 
