@@ -47,6 +47,12 @@ export async function exportPage(
     if (index === map.shards || recordsLeft === 0 || bytesLeft <= 0) break;
     const shard = shards.stub(index);
     const page = await shard.exportPage(placement, query, behind, recordsLeft, bytesLeft);
+    // A shard gives its first record whatever its size: one that is too large for the rest of this page begins the next one.
+    const pageBytes = page.length - EXPORT_PAGE_HEADER_BYTES;
+    if (pageBytes > bytesLeft && out.length > rowsAt) {
+      isShardDone = false;
+      break;
+    }
     // The head of a shard's page: whether it is the last one, and the count of its records, u16.
     recordsLeft -= page[1]! | (page[2]! << 8);
     out.copy(page, EXPORT_PAGE_HEADER_BYTES);
