@@ -50,7 +50,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "if (step.cursor !== null) return;",
     planted: "this.#cursor = null;",
     workload: "records",
-    seed: 2,
+    seed: 6,
   },
   {
     name: "an idempotency key of another call is accepted",

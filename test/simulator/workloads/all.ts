@@ -2,14 +2,16 @@
 import type { Plan } from "../campaign/plan.ts";
 import type { Workload } from "../world.ts";
 import { Limits } from "./limits.ts";
+import { Listings } from "./listings.ts";
 import { Records } from "./records.ts";
 import { Semaphores } from "./semaphores.ts";
 
-export type WorkloadName = "limits" | "records" | "semaphores";
+export type WorkloadName = "limits" | "listings" | "records" | "semaphores";
 
 /** A run has some of them, whose clients share the deployment. */
 export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>> = {
   limits: (plan) => new Limits(plan),
+  listings: (plan) => new Listings(plan),
   records: (plan) => new Records(plan),
   semaphores: (plan) => new Semaphores(plan),
 };

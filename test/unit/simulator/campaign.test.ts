@@ -88,7 +88,8 @@ describe("simulated runs of the whole server", () => {
       const player = new Player({ planted });
       const smallest = await shrunk(first!, (plan) => player.play(plan));
       await player.close();
-      expect(smallest.violations[0]!.promise).toBe(first!.violations[0]!.promise);
+      const promises = smallest.violations.map(({ promise }) => promise);
+      expect(promises).toContain(first!.violations[0]!.promise);
       expect(smallest.operations).toBeLessThan(first!.operations);
       expect(readPlan(writePlan(smallest.plan))).toEqual(smallest.plan);
     },

@@ -1,0 +1,168 @@
+/** Ways of a client to make calls: as frames over a port, by the package's client, or by the JSON routes where they list. */
+import type { ThrottrClient } from "../../../../src/client/client.ts";
+import { ThrottrError } from "../../../../src/wire/edge/error.ts";
+import { make, type Operation } from "../../../../src/wire/edge/operation.ts";
+import type { OperationCalls } from "../../../../src/wire/edge/operation-calls.ts";
+import * as operations from "../../../../src/wire/edge/operations.ts";
+import type { Door } from "../../checks/history.ts";
+import type { Random } from "../../kernel/random.ts";
+import { exchange } from "../../platform/net/exchange.ts";
+import { SimRequest } from "../../platform/net/messages.ts";
+import type { RunningLife } from "../../platform/running-life.ts";
+import type { World } from "../../world.ts";
+import { bindingOf, clientPackage, SERVER } from "../package.ts";
+import type { Answer, Port } from "../port.ts";
+import { bindingPort, doorTo, httpPort } from "../ports.ts";
+import { gatewayPort, tcpPort, webSocketPort } from "../socket-port.ts";
+
+/** Calls that list, and those that change what is listed. */
+export type CallName =
+  | "insert"
+  | "set"
+  | "purge"
+  | "restore"
+  | "removeAll"
+  | "acquire"
+  | "release"
+  | "list"
+  | "exportPage"
+  | "semaphores"
+  | "holders";
+
+/** A call by its name, with its arguments. */
+export interface NamedCall<Name extends CallName = CallName> {
+  readonly name: Name;
+  readonly given: Parameters<OperationCalls[Name]>;
+}
+
+export type ResultOf<Name extends CallName> = Awaited<ReturnType<OperationCalls[Name]>>;
+
+/** A call that came to nothing. */
+export interface Failed {
+  readonly failed: "refused" | "unknown";
+  readonly code: string;
+}
+
+export interface Way {
+  readonly door: Door;
+  /** Makes calls in one message. */
+  call<Name extends CallName>(
+    calls: readonly NamedCall<Name>[],
+  ): Promise<readonly ({ readonly result: ResultOf<Name> } | Failed)[]>;
+  close(): void;
+}
+
+/** Codes that say nothing of what became of a call. */
+const UNKNOWN_CODES = ["outcome_unknown", "internal_error", "timeout", "aborted", "answer_lost"];
+
+export function failureOf(error: unknown): Failed {
+  const { code } = ThrottrError.from(error);
+  return { failed: UNKNOWN_CODES.includes(code) ? "unknown" : "refused", code };
+}
+
+/** What the reply to a frame says. */
+export function resultOf<Result>(
+  operation: Operation<Result>,
+  answer: Answer,
+): { readonly result: Result } | Failed {
+  if (answer.kind === "unknown") return { failed: "unknown", code: "outcome_unknown" };
+  if (answer.kind === "refused") return { failed: "refused", code: answer.code };
+  try {
+    return { result: operation.read(answer.reply) };
+  } catch (error) {
+    return failureOf(error);
+  }
+}
+
+const makers = { ...operations };
+
+export class PortWay implements Way {
+  readonly port: Port;
+
+  constructor(port: Port) {
+    this.port = port;
+  }
+
+  get door(): Door {
+    return this.port.door;
+  }
+
+  async call<Name extends CallName>(
+    calls: readonly NamedCall<Name>[],
+  ): Promise<readonly ({ readonly result: ResultOf<Name> } | Failed)[]> {
+    const frames = calls.map(({ name, given }) => {
+      const maker = makers[name] as (...given: readonly unknown[]) => Operation<ResultOf<Name>>;
+      return make(() => maker(...given));
+    });
+    const answers = await this.port.exchange(frames);
+    return frames.map((frame, i) => resultOf(frame, answers[i]!));
+  }
+
+  close(): void {
+    this.port.close();
+  }
+}
+
+class ClientWay implements Way {
+  readonly door = "client";
+  readonly #client: ThrottrClient;
+
+  constructor(client: ThrottrClient) {
+    this.#client = client;
+  }
+
+  async call<Name extends CallName>(
+    calls: readonly NamedCall<Name>[],
+  ): Promise<readonly ({ readonly result: ResultOf<Name> } | Failed)[]> {
+    type Call = (...given: readonly unknown[]) => Promise<ResultOf<Name>>;
+    const client = this.#client as unknown as Readonly<Record<Name, Call>>;
+    return await Promise.all(
+      calls.map(async ({ name, given }) => {
+        try {
+          return { result: await client[name](...given) };
+        } catch (error) {
+          return failureOf(error);
+        }
+      }),
+    );
+  }
+
+  close(): void {
+    void this.#client.close();
+  }
+}
+
+const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];
+const CLIENT_SHARE = 0.2;
+
+export const portWay = (world: World, life: RunningLife, random: Random): PortWay =>
+  new PortWay(random.pick(PORTS)(world, life, random));
+
+/** Any of the ways. */
+export function wayOf(world: World, life: RunningLife, random: Random): Way {
+  if (!random.chance(CLIENT_SHARE)) return portWay(world, life, random);
+  const { ThrottrClient: Client, http, serviceBinding } = clientPackage(world, life, random);
+  const transport = random.chance(0.5)
+    ? http(SERVER)
+    : serviceBinding(bindingOf(world, life, random));
+  return new ClientWay(new Client(transport));
+}
+
+/** Asks a JSON route. */
+export async function getJson(
+  world: World,
+  life: RunningLife,
+  random: Random,
+  path: string,
+): Promise<{ readonly result: unknown } | Failed> {
+  const request = new SimRequest(`${SERVER}${path}`, { method: "GET" });
+  try {
+    const { network } = world.cluster.site;
+    const response = await exchange(network, life, doorTo(world, random), request);
+    const body = await response.json();
+    if (response.status === 200) return { result: body };
+    return { failed: "refused", code: (body as { readonly code: string }).code };
+  } catch {
+    return { failed: "unknown", code: "outcome_unknown" };
+  }
+}
