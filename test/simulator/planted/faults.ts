@@ -60,4 +60,20 @@ export const PLANTED: readonly PlantedFault[] = [
     workload: "records",
     seed: 1,
   },
+  {
+    name: "a listing that has left the order of keys begins again in the next shard",
+    module: "src/dispatch/scans.ts",
+    text: "else cursor = shard + 1 < map.shards ? startOf(shard + 1, behind) : null;",
+    planted: "else cursor = shard + 1 < map.shards ? startOf(shard + 1, null) : null;",
+    workload: "listings",
+    seed: 1,
+  },
+  {
+    name: "the removal of a prefix ends with its first step",
+    module: "src/dispatch/scans.ts",
+    text: "for await (const step of steps) removed += step.removed;",
+    planted: "for await (const step of steps) { removed += step.removed; break; }",
+    workload: "listings",
+    seed: 3,
+  },
 ];
