@@ -31,11 +31,12 @@ export async function play(
 ): Promise<Played> {
   const counts = new FaultCounts();
   const workloads = workloadsOf(plan);
-  const successor = plan.release === "today" ? null : releases.today;
+  const isCalm = !plan.hasFaults;
+  const successor = isCalm || plan.release === "today" ? null : releases.today;
   const world = new World({
     seed: plan.seed,
     release: releases[plan.release],
-    faults: (random) => (plan.hasFaults ? new SeededFaults(random, counts) : calm(random)),
+    faults: (random) => (isCalm ? calm(random) : new SeededFaults(random, counts)),
     variables: plan.variables,
     machines: plan.machines,
     doors: plan.doors,
@@ -47,7 +48,7 @@ export async function play(
   process.on("unhandledRejection", onUnhandled);
   try {
     const violations = await inMacrotask(() => {
-      if (plan.hasFaults) new Disturbances(world, counts, successor).start();
+      new Disturbances(world, counts, { successor, isCalm }).start();
       return playOrFail(world);
     });
     return {

@@ -17,6 +17,8 @@ export interface Charge {
   readonly least: number;
   /** Units that it may have taken. */
   readonly most: number;
+  /** What it has taken once its span is over, where a part came back within: `most` unless given. */
+  readonly mostAfter?: number;
   readonly result: LimitResult | null;
   readonly by: string;
 }
@@ -42,7 +44,7 @@ export interface LimitTrack {
   readonly charges: Charge[];
   readonly gifts: Gift[];
   readonly figures: Figure[];
-  /** False where something else changes what is left: allowances, relaxed calls, settled reservations. */
+  /** False where something else changes what is left: allowances, relaxed calls, debts. */
   isExact: boolean;
 }
 
@@ -319,9 +321,11 @@ function pairViolation(
       const last = later.result.quotas[name]!.remaining;
       let least = 0;
       let greatest = 0;
-      for (const { span, least: certain, most: possible } of charges) {
-        if (span.fromMs > earlier.span.toMs && span.toMs < later.span.fromMs) least += certain;
-        if (span.fromMs <= later.span.toMs && span.toMs >= earlier.span.fromMs)
+      for (const { span, least: certain, most: possible, mostAfter = possible } of charges) {
+        const isBetween = span.fromMs > earlier.span.toMs && span.toMs < later.span.fromMs;
+        if (isBetween) least += certain;
+        if (isBetween) greatest += mostAfter;
+        else if (span.fromMs <= later.span.toMs && span.toMs >= earlier.span.fromMs)
           greatest += possible;
       }
       const given = givenWithin(gifts, { fromMs: earlier.span.fromMs, toMs: later.span.toMs });

@@ -14,6 +14,7 @@ import type { MsSpan } from "../../support/models/span.ts";
 import type { ClockHistory } from "./clocks.ts";
 import { describeCall, isAnswered, type Call, type Violation } from "./history.ts";
 import { boundViolation, figureViolation, type LimitTrack } from "./limit-bounds.ts";
+import { checkReservations } from "./reservations.ts";
 
 /** A limit of one caller: the name and key of it, in any form that is the same throughout a run. */
 interface OfLimit {
@@ -29,7 +30,12 @@ export type LimitOperation = OfLimit &
         readonly isRelaxed?: boolean;
       }
     | { readonly name: "peek" | "reset" }
-    | { readonly name: "reserve"; readonly id: string; readonly cost: number }
+    | {
+        readonly name: "reserve";
+        readonly id: string;
+        readonly cost: number;
+        readonly ttlMs?: number;
+      }
     | { readonly name: "settle"; readonly id: string; readonly cost: number }
     /** An answer of a limiter with `local`; also where it asked the server. */
     | { readonly name: "local"; readonly cost: number; readonly leaseMs: number }
@@ -49,6 +55,8 @@ export interface LimitOutcome {
   readonly results?: readonly LimitResult[];
   /** Of `settle`. */
   readonly settled?: number;
+  /** Of `settle`: there is no such reservation any more. */
+  readonly isEnded?: boolean;
 }
 
 export type LimitCall = Call<LimitOperation, LimitOutcome>;
@@ -60,6 +68,11 @@ export interface LimitTerms {
   readonly idempotencyTtlMs: number;
   /** Whether the object of a key lost writes of relaxed calls that it executed between two moments of true time. */
   readonly hasLostRelaxed: (key: string, executed: MsSpan) => boolean;
+  /**
+   * What a refused `limitAll` had charged is given back before it is answered: nothing goes wrong in the run, and shards have room
+   * for open charges.
+   */
+  readonly returnsAll?: boolean;
 }
 
 /** Clocks of isolates are a little faster or slower than others. */
@@ -76,8 +89,7 @@ export function checkLimits(calls: readonly LimitCall[], terms: LimitTerms): Vio
     return track;
   };
   for (const call of firstOfRepeated(calls, terms)) noteCall(call, trackOf, terms);
-  noteReservations(calls, trackOf);
-  const violations: Violation[] = [];
+  const violations = [...checkReservations(calls, trackOf, terms)];
   for (const [key, track] of tracks) {
     const configuration = configurationOf(terms.strategyOf(key));
     const object = terms.objectOf(key);
@@ -91,7 +103,7 @@ export function checkLimits(calls: readonly LimitCall[], terms: LimitTerms): Vio
 
 const emptyTrack = (): LimitTrack => ({ charges: [], gifts: [], figures: [], isExact: true });
 
-const spanOf = ({ begun, ended, settled, outcome }: Call<unknown, unknown>): MsSpan => ({
+export const spanOf = ({ begun, ended, settled, outcome }: Call<unknown, unknown>): MsSpan => ({
   fromMs: begun.ms,
   toMs: outcome === "unknown" ? (settled?.ms ?? Infinity) : (ended?.ms ?? Infinity),
 });
@@ -138,10 +150,11 @@ function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: 
       track.gifts.push({ span, units: Infinity, isFreeOfCharge: true });
       return;
     case "limitAll":
-      noteLimitAll(operation.entries, span, answer, trackOf, by);
+      noteLimitAll(operation.entries, { span, answer, by }, trackOf, terms);
       return;
     case "reserve":
     case "settle":
+      // `reservations.ts` has them.
       return;
     case "peek":
       break;
@@ -155,92 +168,27 @@ function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: 
 
 function noteLimitAll(
   entries: readonly LimitAllPart[],
-  span: MsSpan,
-  answer: LimitOutcome | null,
+  call: { readonly span: MsSpan; readonly answer: LimitOutcome | null; readonly by: string },
   trackOf: (key: string) => LimitTrack,
-  by: string,
+  { objectOf, returnsAll = false }: LimitTerms,
 ): void {
-  const cancelled = { fromMs: span.fromMs, toMs: span.toMs + CANCEL_MS };
+  const { span, answer, by } = call;
+  const isRefused = answer?.success === false;
+  // One object charges all or none in one step.
+  if (isRefused && new Set(entries.map(({ key }) => objectOf(key))).size === 1) return;
+  const isReturned = isRefused && returnsAll;
+  const open = isReturned ? span : { fromMs: span.fromMs, toMs: span.toMs + CANCEL_MS };
   for (const [i, { key, cost, isShadow = false }] of entries.entries()) {
     const track = trackOf(key);
     const result = answer?.results?.[i] ?? null;
-    const isGranted = answer?.success === true && (!isShadow || result?.success === true);
-    const least = isGranted ? cost : 0;
-    track.charges.push({ span: isGranted ? span : cancelled, least, most: cost, result, by });
+    if (answer?.success === true && (!isShadow || result?.success === true)) {
+      track.charges.push({ span, least: cost, most: cost, result, by });
+      continue;
+    }
+    const mostAfter = isReturned ? 0 : cost;
+    track.charges.push({ span: open, least: 0, most: cost, mostAfter, result, by });
     // What is charged in one shard before another refuses comes back.
-    if (!isGranted) track.gifts.push({ span: cancelled, units: cost, isFreeOfCharge: false });
-  }
-}
-
-interface Reservation {
-  readonly key: string;
-  span: MsSpan;
-  cost: number;
-  isKnown: boolean;
-  result: LimitResult | null;
-  by: string;
-  /** The least that it may have been settled with. */
-  leastSettled: number;
-  settledSpans: MsSpan[];
-}
-
-/** A reservation is charged once, and settled once, with whatever call. */
-function noteReservations(calls: readonly LimitCall[], trackOf: (key: string) => LimitTrack): void {
-  const reservations = new Map<string, Reservation>();
-  for (const call of calls) {
-    const { operation, outcome } = call;
-    if (outcome === "refused") continue;
-    if (operation.name === "reserve") noteReserve(call, operation, reservations);
-    if (operation.name !== "settle") continue;
-    const reservation = reservations.get(`${operation.key} ${operation.id}`);
-    if (reservation === undefined) continue;
-    const settled = isAnswered(call) ? (call.outcome.settled ?? operation.cost) : operation.cost;
-    reservation.leastSettled = Math.min(reservation.leastSettled, settled);
-    reservation.settledSpans.push(spanOf(call));
-  }
-  for (const {
-    key,
-    span,
-    cost,
-    isKnown,
-    result,
-    by,
-    leastSettled,
-    settledSpans,
-  } of reservations.values()) {
-    const track = trackOf(key);
-    // A debt changes what is left in ways that these checks leave out.
-    if (settledSpans.length > 0) track.isExact = false;
-    const least = isKnown ? Math.min(cost, leastSettled) : 0;
-    track.charges.push({ span, least, most: cost, result, by });
-  }
-}
-
-type Reserve = Extract<LimitOperation, { name: "reserve" }>;
-
-function noteReserve(
-  call: LimitCall,
-  { key, id, cost }: Reserve,
-  reservations: Map<string, Reservation>,
-): void {
-  const answer = isAnswered(call) ? call.outcome : null;
-  if (answer?.success === false) return;
-  const name = `${key} ${id}`;
-  const known = reservations.get(name);
-  if (known === undefined) {
-    const result = answer?.results?.[0] ?? null;
-    const common = {
-      key,
-      cost,
-      result,
-      by: describeCall(call),
-      leastSettled: Infinity,
-      settledSpans: [],
-    };
-    reservations.set(name, { ...common, span: spanOf(call), isKnown: answer !== null });
-  } else if (answer !== null && !known.isKnown) {
-    known.isKnown = true;
-    known.span = { fromMs: known.span.fromMs, toMs: call.ended!.ms };
+    track.gifts.push({ span: open, units: cost, isFreeOfCharge: false });
   }
 }
 

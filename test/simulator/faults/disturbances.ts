@@ -47,13 +47,22 @@ export class Disturbances {
 
   readonly #successor: Release | null;
 
-  /** @param successor takes the place of the release that the run begins with; null where that stays */
-  constructor(world: World, counts: FaultCounts, successor: Release | null) {
+  /**
+   * @param options.successor takes the place of the release that the run begins with; null where that stays
+   * @param options.isCalm objects are put to sleep, and nothing goes wrong
+   */
+  constructor(
+    world: World,
+    counts: FaultCounts,
+    { successor, isCalm }: { readonly successor: Release | null; readonly isCalm: boolean },
+  ) {
     this.#world = world;
     this.#random = world.random.fork("disturbances");
     this.#counts = counts;
     this.#successor = successor;
-    const kinds = (Object.keys(KINDS) as Kind[]).filter(() => this.#random.chance(0.6));
+    const kinds: Kind[] = isCalm
+      ? ["put to sleep"]
+      : (Object.keys(KINDS) as Kind[]).filter(() => this.#random.chance(0.6));
     // The time of a shard of release 0.4.0 stands still behind a clock that went back, which no checker expects.
     this.#kinds = successor === null ? kinds : kinds.filter((kind) => kind !== "clock set");
     this.#pauseMs = this.#random.skewed(PAUSE_MS.least * 200, PAUSE_MS.most);

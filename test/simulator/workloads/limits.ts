@@ -3,6 +3,7 @@
  * relaxed; and again under the same id or idempotency key where they don't know what became of a call.
  */
 import { ShardMap } from "../../../src/dispatch/placement.ts";
+import * as production from "../../../src/engine/sizes.ts";
 import type { LimitResult, LimitStrategy } from "../../../src/wire/edge/limit.ts";
 import { limitOf } from "../../../src/wire/edge/limit.ts";
 import type { Operation } from "../../../src/wire/edge/operation.ts";
@@ -57,6 +58,14 @@ const KEYS_MOST = 4;
 const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];
 const AGAIN_MOST = 3;
 const ONCE_SHARE = 0.2;
+/** Of calls that may be repeated: sent again though their answer came. */
+const NEEDLESS_SHARE = 0.1;
+/** Limits of a client's own, which it reserves of, settles and looks at in a row: nobody else changes what is left. */
+const OWN = { limits: 2, share: 0.08 };
+/** A limit is always relaxed, or never: what relaxed calls lose would else excuse strict ones. */
+const RELAXED_KEY = "k3";
+/** Reservations of other limits are settled with their estimate at most: a debt makes what is left hard to judge. */
+const DEBT_KEYS: readonly string[] = ["k0", "k2"];
 const MANY = { share: 0.05, least: 2, most: 60 };
 const BURST_SHARE = 0.7;
 /** Longer than anything is on its way, and than any disk is full. */
@@ -83,6 +92,7 @@ export class Limits implements Workload {
   readonly name = "limits";
   readonly #plan: Plan;
   readonly #limits = new Map<string, Limit>();
+  #shared: readonly Limit[] = [];
   #history!: History<LimitOperation, LimitOutcome>;
 
   constructor(plan: Plan) {
@@ -99,16 +109,34 @@ export class Limits implements Workload {
         this.#limits.set(keyOf(limit), limit);
       }
     }
+    this.#shared = [...this.#limits.values()];
     for (let i = 0; i < this.#plan.clients; i++) {
       world.start(`limits ${i}`, async (life) => await this.#work(world, life, i));
     }
   }
 
+  #ownLimits(client: number): Limit[] {
+    return Array.from({ length: OWN.limits }, (_, i) => {
+      const strategy = (client + i * 4) % STRATEGIES.length;
+      const own = {
+        name: `limit${strategy}`,
+        key: `own${client}`,
+        strategy: STRATEGIES[strategy]!,
+      };
+      this.#limits.set(keyOf(own), own);
+      return own;
+    });
+  }
+
   async #work(world: World, life: RunningLife, client: number): Promise<void> {
     const random = world.random.fork(life.name);
     const port = random.pick(PORTS)(world, life, random);
-    const limits = [...this.#limits.values()];
-    const chooser = new Chooser(random.fork("choice"), limits, client);
+    const chooser = new Chooser(
+      random.fork("choice"),
+      this.#shared,
+      this.#ownLimits(client),
+      client,
+    );
     const { operations: total, clients, durationMs } = this.#plan;
     const most = total / clients;
     const pauseMs = durationMs / most;
@@ -123,19 +151,20 @@ export class Limits implements Workload {
       let requests = Array.from({ length: count }, () => chooser.next());
       for (let i = 0; i < AGAIN_MOST && requests.length > 0; i++) {
         made += requests.length;
-        requests = await this.#exchange(world, port, client, requests);
+        requests = await this.#exchange(world, port, client, requests, random);
       }
       chooser.noteReserved(this.#history.calls.slice(-count));
     }
     port.close();
   }
 
-  /** @returns what may be sent again, as its outcome is unknown */
+  /** @returns what is sent again, mostly as its outcome is unknown */
   async #exchange(
     world: World,
     port: Port,
     client: number,
     requests: readonly Request[],
+    random: Random,
   ): Promise<Request[]> {
     const history = this.#history;
     world.operations += requests.length;
@@ -151,7 +180,8 @@ export class Limits implements Workload {
         answer.kind === "reply" ? outcomeOf(() => frame.read(answer.reply)) : answer.kind;
       if (outcome === "unknown") history.giveUp(call);
       else history.end(call, outcome);
-      return outcome === "unknown" && isRepeatable(operation);
+      if (outcome === "refused" || !isRepeatable(operation)) return false;
+      return outcome === "unknown" || random.chance(NEEDLESS_SHARE);
     });
   }
 
@@ -159,9 +189,10 @@ export class Limits implements Workload {
     await life.settled(REST_MS, "rest", () => {});
     const history = this.#history;
     for (const call of history.calls) if (!isAnswered(call)) history.settle(call);
-    const port = httpPort(world, life, world.random.fork("finish of limits"));
+    const random = world.random.fork("finish of limits");
+    const port = httpPort(world, life, random);
     const peeks = [...this.#limits.values()].map(peekOf);
-    await this.#exchange(world, port, -1, peeks);
+    await this.#exchange(world, port, -1, peeks, random);
   }
 
   check(world: World): readonly Violation[] {
@@ -190,6 +221,7 @@ export class Limits implements Workload {
       strategyOf: (key) => this.#limits.get(key)!.strategy,
       idempotencyTtlMs: Number(variables["IDEMPOTENCY_TTL_MS"] ?? 600_000),
       hasLostRelaxed,
+      returnsAll: !this.#plan.hasFaults && world.sizes.DRAWS_MAX === production.DRAWS_MAX,
     });
   }
 }
@@ -229,19 +261,27 @@ function peekOf(limit: Limit): Request {
 class Chooser {
   readonly #random: Random;
   readonly #limits: readonly Limit[];
+  readonly #own: readonly Limit[];
   readonly #client: number;
   #made = 0;
+  /** What comes next, before anything else is chosen. */
+  #planned: readonly Request[] = [];
   /** Reservations that may be settled. */
   readonly #reserved: { readonly limit: Limit; readonly id: string; readonly cost: number }[] = [];
 
-  constructor(random: Random, limits: readonly Limit[], client: number) {
+  constructor(random: Random, limits: readonly Limit[], own: readonly Limit[], client: number) {
     this.#random = random;
     this.#limits = limits;
+    this.#own = own;
     this.#client = client;
   }
 
   next(): Request {
     const random = this.#random;
+    const [planned, ...later] = this.#planned;
+    this.#planned = later;
+    if (planned !== undefined) return planned;
+    if (random.chance(OWN.share)) return this.#reserveAlone(random.pick(this.#own));
     const limit = random.pick(this.#limits);
     const share = random.next();
     if (share < 0.5) return this.#limit(limit);
@@ -260,7 +300,9 @@ class Chooser {
       if (client !== this.#client || operation.name !== "reserve" || outcome === "refused")
         continue;
       if (outcome !== "unknown" && !outcome.success) continue;
-      const limit = this.#limits.find((each) => keyOf(each) === operation.key)!;
+      const limit = this.#limits.find((each) => keyOf(each) === operation.key);
+      // Those of its own are settled at once.
+      if (limit === undefined) continue;
       this.#reserved.push({ limit, id: operation.id, cost: operation.cost });
     }
   }
@@ -276,8 +318,7 @@ class Chooser {
   #limit(limit: Limit): Request {
     const cost = this.#cost();
     const once = this.#once();
-    // A limit is always relaxed, or never: what relaxed calls lose would else excuse strict ones.
-    const isRelaxed = limit.key === "k3";
+    const isRelaxed = limit.key === RELAXED_KEY;
     const made = operations.limit({
       ...limit,
       cost,
@@ -318,16 +359,23 @@ class Chooser {
     return requestOf(operation, made, ({ success, results }) => ({ success, results }));
   }
 
-  #reserve(limit: Limit): Request {
-    const cost = this.#cost();
+  /** Looks at a limit before and after a reservation that is settled with less. */
+  #reserveAlone(limit: Limit): Request {
+    const cost = 2 + this.#random.int(3);
     const id = uuidOf(this.#random);
+    const reserve = this.#reserve(limit, cost, id);
+    this.#planned = [reserve, this.#settle({ limit, id, cost }), peekOf(limit)];
+    return peekOf(limit);
+  }
+
+  #reserve(limit: Limit, cost = this.#cost(), id = uuidOf(this.#random)): Request {
     const ttlMs = 1000 + this.#random.int(60_000);
     const made = operations.reserve({ ...limit, cost, id, ttlMs });
-    return requestOf({ name: "reserve", key: keyOf(limit), id, cost }, made, says);
+    return requestOf({ name: "reserve", key: keyOf(limit), id, cost, ttlMs }, made, says);
   }
 
   #settle({ limit, id, cost }: { limit: Limit; id: string; cost: number }): Request {
-    const real = this.#random.int(cost + 2);
+    const real = this.#random.int(cost + (DEBT_KEYS.includes(limit.key) ? 2 : 1));
     const made = operations.settle({ ...limit, id, cost: real });
     const operation = { name: "settle", key: keyOf(limit), id, cost: real } as const;
     return requestOf(operation, made, ({ settled, success }) => ({ success, settled }));

@@ -43,6 +43,8 @@ const DAY_MS = 86_400_000;
 const HOLDER_TIMEOUT_MS = 15_000;
 /** How late alarms, calls and restarts of a run may let the end of a holder be. */
 const SLACK_MS = 240_000;
+/** Where nothing goes wrong, a connection that ends releases what it holds at once: as soon as calls have told of it. */
+const AT_ONCE = { holderTimeoutMs: 0, slackMs: 2000 };
 
 export class Semaphores implements Workload {
   readonly name = "semaphores";
@@ -106,8 +108,7 @@ function rulesOf(plan: Plan): SemaphoreRules {
     wasFull: () => false,
     statsIntervalMs: DAY_MS,
     undoneWithinMs: 0,
-    holderTimeoutMs: HOLDER_TIMEOUT_MS,
-    slackMs: SLACK_MS,
+    ...(plan.hasFaults ? { holderTimeoutMs: HOLDER_TIMEOUT_MS, slackMs: SLACK_MS } : AT_ONCE),
   };
 }
 

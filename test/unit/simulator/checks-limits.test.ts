@@ -239,14 +239,39 @@ describe("a bucket", () => {
     ]);
   });
 
-  it("a charge of a limitAll that was refused may be there for a while, and comes back", () => {
+  describe("a limitAll that was refused", () => {
     const peek = (ms: number, left: number) =>
       call(ms, ms + 1, { name: "peek", key }, says(result(true, left)));
-    const all = { name: "limitAll", key, entries: [{ key, cost: 4 }] } as const;
-    expect(
-      messagesOf(BUCKET, [peek(0, 10), call(2, 3, all, refused), peek(4, 6), peek(6, 10)]),
-    ).toEqual([]);
-    expect(messagesOf(BUCKET, [peek(0, 10), peek(4, 6)])).toHaveLength(1);
+    const entries = [
+      { key, cost: 4 },
+      { key: "other", cost: 1 },
+    ];
+    const all = call(2, 3, { name: "limitAll", key, entries }, refused);
+    const overShards = { objectOf: (name: string) => name };
+
+    it("may have charged for a while over several shards, and its charge comes back", () => {
+      expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 6), peek(6, 10)], overShards)).toEqual(
+        [],
+      );
+      expect(messagesOf(BUCKET, [peek(0, 10), peek(4, 6)])).toHaveLength(1);
+    });
+
+    it("has given everything back before its answer, where nothing goes wrong", () => {
+      const terms = { ...overShards, returnsAll: true };
+      expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 10)], terms)).toEqual([]);
+      expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 6)], terms)).toEqual([
+        expect.stringContaining("too much was charged"),
+      ]);
+      const meanwhile = call(2, 3, { name: "peek", key }, says(result(true, 6)));
+      expect(messagesOf(BUCKET, [peek(0, 10), all, meanwhile, peek(4, 10)], terms)).toEqual([]);
+    });
+
+    it("charges nothing in a shard that has all of its limits", () => {
+      expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 10)])).toEqual([]);
+      expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 6)])).toEqual([
+        expect.stringContaining("too much was charged"),
+      ]);
+    });
   });
 
   it("what a limitAll was granted counts in each of its limits, except shadows that refused", () => {
@@ -275,6 +300,58 @@ describe("a bucket", () => {
       1,
     );
     expect(messagesOf(BUCKET, [reserve(0, "x"), settle(4, "x", 50)])).toEqual([]);
+  });
+
+  describe("a reservation", () => {
+    const peek = (ms: number, left: number) =>
+      call(ms, ms + 1, { name: "peek", key }, says(result(true, left)));
+    const reserve = call(2, 3, { name: "reserve", key, id: "x", cost: 8, ttlMs: 1000 }, granted);
+    const settle = (ms: number, outcome: Forged["outcome"]) =>
+      call(ms, ms + 1, { name: "settle", key, id: "x", cost: 3 }, outcome);
+    const settled: LimitOutcome = { success: true, settled: 3 };
+    const ended: LimitOutcome = { success: false, isEnded: true };
+
+    it("that is settled without other callers leaves the limit where the real cost would have", () => {
+      expect(messagesOf(BUCKET, [peek(0, 10), reserve, settle(4, settled), peek(6, 7)])).toEqual(
+        [],
+      );
+      expect(messagesOf(BUCKET, [peek(0, 10), reserve, settle(4, settled), peek(6, 2)])).toEqual([
+        expect.stringContaining("too much was charged"),
+      ]);
+    });
+
+    it("may leave it lower where others charge meanwhile", () => {
+      const other = call(3.5, 4, limit(1), granted);
+      const calls = [peek(0, 10), reserve, other, settle(5, settled), peek(7, 2)];
+      expect(messagesOf(BUCKET, calls)).toEqual([]);
+    });
+
+    it("that is settled later gives back what was not used between the two looks at the limit", () => {
+      expect(messagesOf(BUCKET, [reserve, peek(4, 2), settle(6, settled), peek(8, 7)])).toEqual([]);
+      expect(
+        messagesOf(BUCKET, [reserve, peek(4, 2), settle(6, settled), peek(8, 10)]),
+      ).toHaveLength(1);
+    });
+
+    it("is there until its TTL has passed", () => {
+      expect(messagesOf(BUCKET, [reserve, settle(500, ended)])).toEqual([
+        expect.stringMatching(/found it ended, but .* had reserved it for 1000 ms/),
+      ]);
+      expect(messagesOf(BUCKET, [reserve, settle(1003, ended)])).toEqual([]);
+      expect(messagesOf(BUCKET, [settle(500, ended)])).toEqual([]);
+      const unknown = { ...reserve, outcome: "unknown" as const };
+      expect(messagesOf(BUCKET, [unknown, settle(500, ended)])).toEqual([]);
+    });
+
+    it("that is settled with more than its estimate leaves a debt, which is not judged", () => {
+      const more = call(
+        4,
+        5,
+        { name: "settle", key, id: "x", cost: 20 },
+        { success: true, settled: 20 },
+      );
+      expect(messagesOf(BUCKET, [peek(0, 10), reserve, more, peek(6, 0)])).toEqual([]);
+    });
   });
 
   it("a relaxed grant counts unless a crash took it back", () => {

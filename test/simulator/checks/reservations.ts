@@ -1,0 +1,145 @@
+/**
+ * Reservations: an estimate is charged once and settled once, with whatever call. Each becomes a charge of its limit, and a gift of
+ * what its settlement gave back.
+ */
+import type { LimitResult } from "../../../src/wire/edge/limit.ts";
+import type { MsSpan } from "../../support/models/span.ts";
+import { describeCall, isAnswered, type Violation } from "./history.ts";
+import type { LimitTrack } from "./limit-bounds.ts";
+import { spanOf, type LimitCall, type LimitOperation, type LimitTerms } from "./limits.ts";
+
+interface Reservation {
+  readonly key: string;
+  readonly cost: number;
+  /** Of its calls up to the first answer. */
+  span: MsSpan;
+  isKnown: boolean;
+  readonly ttlMs: number;
+  readonly result: LimitResult | null;
+  readonly by: string;
+  readonly calls: LimitCall[];
+  /** Calls that have settled it, or may have. */
+  readonly settlements: LimitCall[];
+}
+
+/**
+ * Notes the reservations of some calls as charges of their limits.
+ *
+ * @returns what contradicts that a reservation lasts as long as its TTL
+ */
+export function checkReservations(
+  calls: readonly LimitCall[],
+  trackOf: (key: string) => LimitTrack,
+  terms: LimitTerms,
+): Violation[] {
+  const reservations = new Map<string, Reservation>();
+  const violations: Violation[] = [];
+  for (const call of calls) {
+    const { operation, outcome } = call;
+    if (outcome === "refused") continue;
+    if (operation.name === "reserve") noteReserve(call, operation, reservations);
+    if (operation.name !== "settle") continue;
+    const reservation = reservations.get(`${operation.key} ${operation.id}`);
+    if (reservation === undefined) continue;
+    reservation.calls.push(call);
+    if (!isAnswered(call) || call.outcome.isEnded !== true) reservation.settlements.push(call);
+    else if (isOpenFor(call, reservation, terms)) {
+      const message = `${describeCall(call)} found it ended, but ${reservation.by} had reserved it for ${reservation.ttlMs} ms`;
+      violations.push({ promise: "Limits", subject: operation.key, message });
+    }
+  }
+  const changesOf = Map.groupBy(
+    calls.filter(({ operation, outcome }) => outcome !== "refused" && operation.name !== "peek"),
+    ({ operation }) => (operation.name === "limitAll" ? null : operation.key),
+  );
+  for (const reservation of reservations.values()) {
+    const { key } = reservation;
+    const others = [
+      ...(changesOf.get(key) ?? []),
+      ...(changesOf.get(null) ?? []).filter(isAbout(key)),
+    ];
+    noteCharge(reservation, others, trackOf(key));
+  }
+  return violations;
+}
+
+const isAbout =
+  (key: string) =>
+  ({ operation }: LimitCall): boolean =>
+    operation.name === "limitAll" && operation.entries.some((entry) => entry.key === key);
+
+type Reserve = Extract<LimitOperation, { name: "reserve" }>;
+
+function noteReserve(
+  call: LimitCall,
+  { key, id, cost, ttlMs = 0 }: Reserve,
+  reservations: Map<string, Reservation>,
+): void {
+  const answer = isAnswered(call) ? call.outcome : null;
+  if (answer?.success === false) return;
+  const name = `${key} ${id}`;
+  const known = reservations.get(name);
+  if (known === undefined) {
+    reservations.set(name, {
+      key,
+      cost,
+      span: spanOf(call),
+      isKnown: answer !== null,
+      ttlMs,
+      result: answer?.results?.[0] ?? null,
+      by: describeCall(call),
+      calls: [call],
+      settlements: [],
+    });
+    return;
+  }
+  known.calls.push(call);
+  if (answer === null || known.isKnown) return;
+  known.isKnown = true;
+  known.span = { fromMs: known.span.fromMs, toMs: call.ended!.ms };
+}
+
+/** Whether a reservation was there for sure all the while that a call to settle it lasted. */
+function isOpenFor(
+  call: LimitCall,
+  { key, span, isKnown, ttlMs }: Reservation,
+  { clocks, objectOf }: LimitTerms,
+): boolean {
+  if (!isKnown || span.toMs >= call.begun.ms) return false;
+  return clocks.elapsed(objectOf(key), span, spanOf(call)).toMs < ttlMs;
+}
+
+function noteCharge(
+  { cost, span, isKnown, result, by, calls, settlements }: Reservation,
+  changes: readonly LimitCall[],
+  track: LimitTrack,
+): void {
+  const costs = settlements.map(settledCostOf);
+  // A debt changes what is left in ways that these checks leave out.
+  if (costs.some((settled) => settled > cost)) track.isExact = false;
+  const leastSettled = Math.min(cost, ...costs);
+  const spans = settlements.map(spanOf);
+  if (leastSettled < cost) {
+    const fromMs = Math.min(...spans.map((each) => each.fromMs));
+    const toMs = Math.max(...spans.map((each) => each.toMs));
+    track.gifts.push({ span: { fromMs, toMs }, units: cost - leastSettled, isFreeOfCharge: false });
+  }
+  const common = { most: cost, result, by };
+  const answered = settlements.find(isAnswered);
+  if (isKnown && answered !== undefined) {
+    // Alone, it leaves the limit as if the real cost had been charged at first.
+    const whole = { fromMs: span.fromMs, toMs: answered.ended!.ms };
+    if (changes.every((call) => calls.includes(call) || !meets(spanOf(call), whole))) {
+      track.charges.push({ ...common, span: whole, least: leastSettled, mostAfter: leastSettled });
+      return;
+    }
+  }
+  track.charges.push({ ...common, span, least: isKnown ? leastSettled : 0 });
+}
+
+function settledCostOf(call: LimitCall): number {
+  const { cost } = call.operation as Extract<LimitOperation, { name: "settle" }>;
+  return isAnswered(call) ? (call.outcome.settled ?? cost) : cost;
+}
+
+const meets = (a: MsSpan, b: MsSpan): boolean => a.fromMs <= b.toMs && b.fromMs <= a.toMs;
