@@ -8,6 +8,8 @@ export type TracePart = string | number | bigint | boolean | null | undefined;
 
 /** Texts whose hashes are remembered at once. */
 const HASHES_MAX = 10_000;
+/** The stack of an error in a line of JSON. */
+const STACK = /,"stack":"(?:[^"\\]|\\.)*"/;
 const NUMBER = new Float64Array(1);
 const WORDS = new Uint32Array(NUMBER.buffer);
 
@@ -47,11 +49,14 @@ export class Trace {
    * @param who whose it is, such as `Shard default/0 #2`
    */
   note(what: string, who: string, ...parts: readonly TracePart[]): void {
-    this.#mixText(what);
-    this.#mixText(who);
-    for (const part of parts) this.#mixPart(part);
-    this.#mixNumber(this.#time.nowMs);
+    this.#mixLine(what, who, parts);
     if (this.#keep !== null) this.#tell(`${who}: ${what} ${parts.join(" ")}`.trimEnd());
+  }
+
+  /** A line of a log. The hash leaves out stacks, which name the files of a checkout. */
+  noteLog(what: string, who: string, text: string): void {
+    this.#mixLine(what, who, [text.replace(STACK, "")]);
+    if (this.#keep !== null) this.#tell(`${who}: ${what} ${text}`);
   }
 
   /** A line for a person alone, which no hash depends on: its text is made only where one reads it. */
@@ -62,6 +67,13 @@ export class Trace {
   #tell(line: string): void {
     const { elapsedMs, tick } = this.#time;
     this.#keep!(`${String(tick).padStart(7)} ${elapsedMs.toFixed(3).padStart(12)} ms  ${line}`);
+  }
+
+  #mixLine(what: string, who: string, parts: readonly TracePart[]): void {
+    this.#mixText(what);
+    this.#mixText(who);
+    for (const part of parts) this.#mixPart(part);
+    this.#mixNumber(this.#time.nowMs);
   }
 
   #mixPart(part: TracePart): void {

@@ -36,7 +36,7 @@ export class Isolate extends RunningLife {
       network: site.network,
       random: site.random.fork(this.name),
       kind: "worker",
-      onLog: (level, life, text) => site.trace.note(`console.${level}`, life.name, text),
+      onLog: (level, life, text) => site.trace.noteLog(`console.${level}`, life.name, text),
     });
     this.exports = options.bundle(
       { ...globals, $sizes: options.sizes },

@@ -25,7 +25,7 @@ const globalsFor = (
     network,
     random: random.fork("globals"),
     kind: "client",
-    onLog: (level, { name }, text) => trace.note(`console.${level}`, name, text),
+    onLog: (level, { name }, text) => trace.noteLog(`console.${level}`, name, text),
     fetch: async (request) => await exchange(network, life, doorTo(world, random), request),
   });
 };
