@@ -12,8 +12,8 @@ export type Releases = Readonly<Record<ReleaseName, Release>>;
 export async function loadReleases(planted: string | null = null): Promise<Releases> {
   const plugins = planted === null ? [] : [planting(planted)];
   return {
-    today: { name: "today", bundle: await bundle("src/worker/index.ts", { plugins }) },
-    [BEFORE]: { name: BEFORE, bundle: bundleOf(`release ${BEFORE}`, sourceOfRelease(BEFORE)) },
+    today: { name: "today", program: await bundle("src/worker/index.ts", { plugins }) },
+    [BEFORE]: { name: BEFORE, program: bundleOf(`release ${BEFORE}`, sourceOfRelease(BEFORE)) },
   };
 }
 

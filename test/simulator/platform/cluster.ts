@@ -94,11 +94,11 @@ export class Cluster implements ObjectHost {
     return object;
   }
 
-  newIsolate(machine: Machine, { name, bundle }: Release = this.release): Isolate {
+  newIsolate(machine: Machine, { name, program }: Release = this.release): Isolate {
     const isolate = new Isolate(this.site, machine, {
       name: `isolate ${++this.#isolateCount} (${name})`,
       release: name,
-      bundle,
+      program,
       sizes: this.#sizes,
     });
     this.#isolates.push(isolate);

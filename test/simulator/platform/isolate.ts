@@ -1,20 +1,9 @@
 /** An isolate: the production code with modules of its own, on a machine, for the objects or the doors that live in it. */
 import { globalsOf } from "./globals.ts";
-import type { Bundle, Exports } from "./realm.ts";
+import type { Exports, Program } from "./program.ts";
 import type { Sizes } from "./sizes.ts";
 import { RunningLife } from "./running-life.ts";
 import type { Machine, Site } from "./site.ts";
-
-/** What production code extends. */
-class Instance {
-  readonly ctx: unknown;
-  readonly env: unknown;
-
-  constructor(ctx: unknown, env: unknown) {
-    this.ctx = ctx;
-    this.env = env;
-  }
-}
 
 export class Isolate extends RunningLife {
   readonly exports: Exports;
@@ -25,7 +14,7 @@ export class Isolate extends RunningLife {
     options: {
       readonly name: string;
       readonly release: string;
-      readonly bundle: Bundle;
+      readonly program: Program;
       readonly sizes: Partial<Sizes>;
     },
   ) {
@@ -38,16 +27,7 @@ export class Isolate extends RunningLife {
       kind: "worker",
       onLog: (level, life, text) => site.trace.noteLog(`console.${level}`, life.name, text),
     });
-    this.exports = options.bundle(
-      { ...globals, $sizes: options.sizes },
-      {
-        "cloudflare:workers": {
-          DurableObject: Instance,
-          WorkerEntrypoint: Instance,
-          exports: {},
-          env: {},
-        },
-      },
-    );
+    this.code = options.program({ ...globals, $sizes: options.sizes });
+    this.exports = this.code.exports;
   }
 }

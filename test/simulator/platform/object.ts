@@ -67,6 +67,10 @@ export class ObjectLife extends RunningLife {
     return this.instance !== null && !this.#isBlocked && !this.isOver;
   }
 
+  override enter(): void {
+    this.isolate.enter();
+  }
+
   /** Constructs the instance, as the event that virtual time is at. */
   start(): void {
     this.run("constructor", () => {

@@ -3,24 +3,36 @@
  * uses are parameters of the bundle, so it is the same code that is deployed.
  */
 import { resolve } from "node:path";
-import { Script } from "node:vm";
 import { build, type Plugin } from "esbuild";
+import { programOf, type Program } from "./program.ts";
 import { replaceableSizes } from "./sizes.ts";
-
-/** The globals that an isolate gets from the simulator, by name. All others are Node's. */
-export type Globals = Readonly<Record<string, unknown>>;
-
-/** What a module of the production code exports. */
-export type Exports = Readonly<Record<string, unknown>>;
-
-/** Starts the production code in an isolate. */
-export type Bundle = (globals: Globals, modules: Readonly<Record<string, object>>) => Exports;
 
 /** The code of a release, and under which name the trace knows it. */
 export interface Release {
   readonly name: string;
-  readonly bundle: Bundle;
+  readonly program: Program;
 }
+
+/** What production code extends. */
+class Instance {
+  readonly ctx: unknown;
+  readonly env: unknown;
+
+  constructor(ctx: unknown, env: unknown) {
+    this.ctx = ctx;
+    this.env = env;
+  }
+}
+
+/** Modules of the platform. */
+const MODULES = {
+  "cloudflare:workers": {
+    DurableObject: Instance,
+    WorkerEntrypoint: Instance,
+    exports: {},
+    env: {},
+  },
+};
 
 /** Modules of the dashboard are assets of a deployment, which the simulated Worker has none of. */
 const runtimeModules: Plugin = {
@@ -33,8 +45,11 @@ const runtimeModules: Plugin = {
 const ROOT = resolve(import.meta.dirname, "../../..");
 
 /** Bundles a module and all that it imports, and makes it ready to start. */
-export const bundle = async (entry: string, options: BundleOptions = {}): Promise<Bundle> =>
+export const bundle = async (entry: string, options: BundleOptions = {}): Promise<Program> =>
   bundleOf(entry, await sourceOf(entry, options));
+
+/** @param name of the code, for stack traces */
+export const bundleOf = (name: string, source: string): Program => programOf(name, source, MODULES);
 
 export interface BundleOptions {
   /** A checkout, this one unless given. */
@@ -69,33 +84,4 @@ export async function sourceOf(entry: string, options: BundleOptions = {}): Prom
     logLevel: "silent",
   });
   return outputFiles[0]!.text;
-}
-
-/** @param name of the code, for stack traces */
-export function bundleOf(name: string, source: string): Bundle {
-  let names: readonly string[] | null = null;
-  let start: ((...parameters: readonly unknown[]) => void) | null = null;
-  return (globals, modules) => {
-    names ??= Object.keys(globals);
-    start ??= compiled(name, source, names);
-    const module: { exports: Exports } = { exports: {} };
-    const require = (path: string): object => {
-      const found = modules[path];
-      if (found === undefined) throw new Error(`the simulator has no module ${path}`);
-      return found;
-    };
-    start(require, module, module.exports, ...names.map((name) => globals[name]));
-    return module.exports;
-  };
-}
-
-/** As a function of what the code gets from its isolate. */
-function compiled(
-  name: string,
-  source: string,
-  names: readonly string[],
-): (...parameters: readonly unknown[]) => void {
-  const text = `(function (require, module, exports, ${names.join(", ")}) {\n${source}\n})`;
-  const script = new Script(text, { filename: `${name} (bundled)` });
-  return script.runInThisContext() as (...parameters: readonly unknown[]) => void;
 }

@@ -2,6 +2,7 @@
 import { endAllOf } from "./net/endings.ts";
 import type { Mortal } from "./faults.ts";
 import { LifeOver, type Life } from "./life.ts";
+import type { Instance } from "./program.ts";
 import type { Machine, Site } from "./site.ts";
 
 export class RunningLife implements Life {
@@ -11,6 +12,8 @@ export class RunningLife implements Life {
   /** Whose code it runs; null for a client. */
   readonly release: string | null;
   isOver = false;
+  /** Modules of its own, where it has some. */
+  code: Instance | null = null;
   /** Events that are planned and have not happened. */
   planned = 0;
   /** Work that it has asked the platform to wait for. */
@@ -81,7 +84,13 @@ export class RunningLife implements Life {
   /** Runs an event of this life now, as the event that virtual time is at. */
   run(what: string, event: () => void): void {
     if (this.isOver) return;
+    const { running } = this.site;
+    // Reactions of promises run after the event: all of one life, or they would find the variables of another isolate.
+    if (running !== null && running !== this) {
+      throw new Error(`${this.name} runs within an event of ${running.name}`);
+    }
     this.site.running = this;
+    this.enter();
     this.site.trace.note(what, this.name);
     try {
       this.call(what);
@@ -89,6 +98,11 @@ export class RunningLife implements Life {
     } catch (error) {
       if (!(error instanceof LifeOver)) throw error;
     }
+  }
+
+  /** Puts what its modules have in variables in place. */
+  enter(): void {
+    this.code?.enter();
   }
 
   /** Keeps what the platform shall wait for before it puts the life to sleep. A failure is no failure of anything else. */

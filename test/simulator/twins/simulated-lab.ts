@@ -7,7 +7,8 @@ import { Cluster } from "../platform/cluster.ts";
 import { calm } from "../platform/faults.ts";
 import type { Isolate } from "../platform/isolate.ts";
 import { LifeOver } from "../platform/life.ts";
-import { bundle, type Bundle } from "../platform/realm.ts";
+import type { Program } from "../platform/program.ts";
+import { bundle } from "../platform/realm.ts";
 import { openSocket, type Lab, type Scenario, type Transcript } from "./lab.ts";
 import { KILLED, NOTE, type Noted } from "./note.ts";
 import type { Probes } from "./probes/calls.ts";
@@ -30,13 +31,13 @@ const CLASSES: readonly (keyof Probes)[] = [
 const PHASE_MS_MAX = 60_000;
 const ABORTED = "Application called abortAllDurableObjects().";
 
-export async function bundleProbes(): Promise<Bundle> {
+export async function bundleProbes(): Promise<Program> {
   return await bundle(ENTRY);
 }
 
 /** Runs a scenario with the latencies of a seed. */
 export async function runSimulated(
-  probes: Bundle,
+  probes: Program,
   scenario: Scenario,
   seed: number,
 ): Promise<Transcript> {
@@ -52,7 +53,7 @@ class SimulatedDeployment {
   readonly #time: VirtualTime;
   readonly #cluster: Cluster;
 
-  constructor(probes: Bundle, seed: number) {
+  constructor(probes: Program, seed: number) {
     const random = new Random(seed);
     this.#time = new VirtualTime(() => {
       const { site } = this.#cluster;
@@ -65,7 +66,7 @@ class SimulatedDeployment {
       trace,
       random,
       faults: calm(random.fork("calm")),
-      release: { name: "probes", bundle: probes },
+      release: { name: "probes", program: probes },
       bindings: Object.fromEntries(CLASSES.map((name) => [name, name])),
       variables: {},
       machines: 1,

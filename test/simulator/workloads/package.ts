@@ -10,7 +10,7 @@ import { callBinding, doorTo } from "./ports.ts";
 
 type Clients = typeof clients;
 
-const clientBundle = await bundle("src/client/index.ts");
+const clientProgram = await bundle("src/client/index.ts");
 
 export const SERVER = "https://edge.example";
 
@@ -30,9 +30,11 @@ const globalsFor = (
   });
 };
 
-/** `throttr-edge/client` in the life of a client. */
-export const clientPackage = (world: World, life: RunningLife, random: Random): Clients =>
-  clientBundle(globalsFor(world, life, random), {}) as unknown as Clients;
+/** `throttr-edge/client` in the life of a client, which loads it once. */
+export function clientPackage(world: World, life: RunningLife, random: Random): Clients {
+  life.code ??= clientProgram(globalsFor(world, life, random));
+  return life.code.exports as unknown as Clients;
+}
 
 /** A service binding to the deployment. */
 export const bindingOf = (

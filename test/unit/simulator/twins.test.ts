@@ -1,6 +1,6 @@
 /** The simulator does what workerd does: each scenario's transcript is that which workerd has shown, with whatever latencies. */
 import { beforeAll, describe, expect, inject, it } from "vitest";
-import type { Bundle } from "../../simulator/platform/realm.ts";
+import type { Program } from "../../simulator/platform/program.ts";
 import { scenarios } from "../../simulator/twins/scenarios/index.ts";
 import { bundleProbes, runSimulated } from "../../simulator/twins/simulated-lab.ts";
 
@@ -8,7 +8,7 @@ import { bundleProbes, runSimulated } from "../../simulator/twins/simulated-lab.
 const SEEDS = 10;
 const firstSeed = inject("seed");
 
-let probes: Bundle;
+let probes: Program;
 
 beforeAll(async () => {
   probes = await bundleProbes();
