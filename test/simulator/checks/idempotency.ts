@@ -119,7 +119,7 @@ function isSurelyKept<Operation extends Onceable, Outcome>(
 }
 
 /** Errors and long values are not kept. */
-function isNotKept(outcome: unknown): boolean {
+export function isNotKept(outcome: unknown): boolean {
   if (typeof outcome !== "object" || outcome === null) return false;
   const { code, record } = outcome as RecordAnswer;
   return code !== undefined || (record?.value?.length ?? 0) > VALUE_BYTES_KEPT;

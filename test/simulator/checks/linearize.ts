@@ -26,8 +26,10 @@ export interface Specification<State, Operation, Outcome> {
   readonly isTelling: (outcome: Outcome) => boolean;
   /** Whether a call that was answered like that has changed nothing, whatever the state was. */
   readonly isWithoutEffect: (operation: Operation, outcome: Outcome) => boolean;
-  /** Equal for equal states. */
+  /** Equal for states of which one may cover the other. */
   readonly nameOf: (state: State) => string;
+  /** Of two states of one name: whether all that may come of the second may come of the first; unless given, they are equal. */
+  readonly covers?: (state: State, other: State) => boolean;
   /** Equal for calls that any state answers alike, and that leave the same state; null for one that has no equal. */
   readonly twinOf: (operation: Operation, outcome: Outcome | null) => string | null;
 }
@@ -45,8 +47,8 @@ export type Linearization<State, Operation, Outcome> =
   | { readonly verdict: "explained" | "undecided" }
   | { readonly verdict: "stuck"; readonly stuck: Stuck<State, Operation, Outcome> };
 
-/** Points of a search before it is given up: some 0.1 s at most. */
-const POINTS_MAX = 2500;
+/** Points of a search before it is given up: about a second, for some key of every twentieth run. */
+const POINTS_MAX = 20_000;
 const STATES_SHOWN = 5;
 
 interface Entry<Operation, Outcome> {
@@ -109,7 +111,8 @@ class Search<State, Operation, Outcome> {
   /** Of known calls, in the order of their ends. */
   readonly #ranks: readonly number[];
   readonly #open = new OpenPoints<State>();
-  readonly #names = new Set<string>();
+  /** Points that were tried, by name: all but the unknown calls that have taken effect, and what states cover. */
+  readonly #tried = new Map<string, Pick<Point<State>, "state" | "unknown">[]>();
   #stuckAt = -1;
   #stuckStates: State[] = [];
 
@@ -183,19 +186,27 @@ class Search<State, Operation, Outcome> {
   /** Lets the call take effect that is likely the next one. True when no call is left. */
   #tryLikely(open: OpenPoint<State>): boolean {
     const { point, turn } = open;
-    const [next, states] = this.#likelyNext(point, turn);
+    const forced = this.#forcedNext(point, turn);
+    const [next, states] = forced ?? this.#likelyNext(point, turn);
     if (states.length === 0) return this.#tryOthers(open);
     for (const state of states) {
       const after = this.#withKnown(point, state, next);
       if (after.from === this.#known.length) return true;
       this.#add(after, true);
     }
-    // What fits and never changes anything may as well happen now, where nothing else becomes impossible by it.
-    const entry = this.#known[next]!;
-    const isForced =
-      entry.isWithoutEffect && states.includes(point.state) && this.#isFree(point, entry, turn);
-    if (!isForced) this.#open.add({ point, turn, tried: next }, this.#ranks[turn.first]!);
+    if (forced === null) this.#open.add({ point, turn, tried: next }, this.#ranks[turn.first]!);
     return false;
+  }
+
+  /** A call that fits and never changes anything: it may as well happen now, where nothing else becomes impossible by it. */
+  #forcedNext(point: Point<State>, turn: Turn): readonly [number, readonly State[]] | null {
+    for (const i of turn.left) {
+      const entry = this.#known[i]!;
+      if (!entry.isWithoutEffect || !this.#isInTurn(i, turn)) continue;
+      const states = this.#after(point.state, entry);
+      if (states.includes(point.state) && this.#isFree(point, entry, turn)) return [i, states];
+    }
+    return null;
   }
 
   /** A call whose answer fits this state and hardly another, else the one that ends first, with what it leaves. */
@@ -256,10 +267,19 @@ class Search<State, Operation, Outcome> {
     return { first, left };
   }
 
+  /** False where a point was tried that can do all that this one can: fewer unknown calls have taken effect. */
   #isNew(list: "from" | "to", { state, from, beyond, unknown }: Point<State>): boolean {
-    const name = `${list} ${from} ${beyond} ${unknown} ${this.#specification.nameOf(state)}`;
-    if (this.#names.has(name)) return false;
-    this.#names.add(name);
+    const { nameOf, covers = () => true } = this.#specification;
+    const name = `${list} ${from} ${beyond} ${nameOf(state)}`;
+    const tried = this.#tried.get(name);
+    if (tried === undefined) this.#tried.set(name, [{ state, unknown }]);
+    else if (
+      tried.some(
+        (other) => (other.unknown & unknown) === other.unknown && covers(other.state, state),
+      )
+    )
+      return false;
+    else tried.push({ state, unknown });
     return true;
   }
 
@@ -305,16 +325,17 @@ class Search<State, Operation, Outcome> {
     const latest = this.#known[first]!.endTick;
     const earliest = this.#latestBegin(point);
     const next: number[] = [];
-    const twins = new Set<string>();
+    const twins = new Map<string, number>();
     for (const [i, entry] of this.#unknown.entries()) {
       if (entry.beginTick > latest) break;
       if ((point.unknown & bit(i)) !== 0n || entry.endTick < earliest) continue;
       if (entry.connection !== null && !this.#isUnknownInTurn(entry, i, point)) continue;
       const twin = this.#twinOf(entry);
-      // Equal ones may as well happen in their order.
-      if (twin !== null && entry.connection === null && entry.endTick === Infinity) {
-        if (twins.has(twin)) continue;
-        twins.add(twin);
+      // Of equal ones, that which ends first may as well be the first.
+      if (twin !== null && entry.connection === null) {
+        const earliestEnd = twins.get(twin);
+        if (earliestEnd !== undefined && earliestEnd <= entry.endTick) continue;
+        twins.set(twin, entry.endTick);
       }
       next.push(i);
     }

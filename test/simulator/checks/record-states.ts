@@ -9,6 +9,7 @@ import {
   living,
   sharpened,
   type Elapsed,
+  type End,
   type ModelAnswer,
   type RecordAnswer,
   type RecordOperation,
@@ -18,13 +19,17 @@ import type { MsSpan } from "../../support/models/span.ts";
 import {
   answerText,
   isKept,
+  isNotKept,
   isStillKept,
   repeats,
   textOf,
   type KeptAnswer,
 } from "./idempotency.ts";
+import { isAnswered, type Call } from "./history.ts";
 import type { Specification } from "./linearize.ts";
 import type { ObjectTime } from "./object-time.ts";
+
+export type RecordCall = Call<RecordOperation, RecordAnswer>;
 
 export const READS: readonly string[] = ["query", "get"];
 
@@ -48,6 +53,16 @@ export interface KeyState extends Found {
 
 const INITIAL: KeyState = { record: null, ended: null, kept: [] };
 
+/** An answer that a call got. */
+interface KnownAnswer {
+  readonly text: string;
+  readonly outcome: RecordAnswer;
+  readonly at: MsSpan;
+}
+
+/** By idempotency keys. */
+type Answers = ReadonlyMap<string, readonly KnownAnswer[]>;
+
 /** Promises that a search may leave out, to find the broken one. */
 export interface Leniency {
   readonly elapsed?: Elapsed;
@@ -60,8 +75,7 @@ export class RecordStates {
   readonly #elapsed: Elapsed;
   readonly #repeated: ReadonlySet<string>;
   readonly #answersTtlMs: number;
-  readonly #keptNames = new WeakMap<readonly KeptAnswer[], string>();
-  readonly #keptNumbers = new Map<string, number>();
+  readonly #texts = new Map<RecordOperation, string>();
 
   /**
    * @param repeated idempotency keys that came more than once
@@ -74,39 +88,31 @@ export class RecordStates {
     this.#answersTtlMs = answersTtlMs;
   }
 
-  specification({
-    elapsed = this.#elapsed,
-    forgetsAnswers = false,
-  }: Leniency): Specification<KeyState, RecordOperation, RecordAnswer> {
+  /** @param calls that are judged, in the order in which they began */
+  specification(
+    calls: readonly RecordCall[],
+    { elapsed = this.#elapsed, forgetsAnswers = false }: Leniency,
+  ): Specification<KeyState, RecordOperation, RecordAnswer> {
+    const answers = this.#answersOf(calls);
     return {
       initial: INITIAL,
       statesAfter: (state, operation, outcome, at) =>
         operation.once === undefined || forgetsAnswers || !this.#repeated.has(operation.once)
           ? this.#statesOf(state, operation, outcome, at, elapsed)
-          : this.#statesOnce(state, operation, outcome, at, elapsed),
+          : this.#statesOnce(state, operation, outcome, at, elapsed, answers),
       isTelling: ({ record }) => (record?.quota ?? record?.value) !== undefined,
       isWithoutEffect: ({ name }, { success, code }) =>
         READS.includes(name) || success === false || code !== undefined,
       nameOf: ({ record, ended, kept }) =>
         nameOf(record) +
-        (ended === null ? "" : ` after ${nameOf(ended.record)} ${ended.from}`) +
-        (kept.length === 0 ? "" : this.#nameOfKept(kept)),
+        (ended === null
+          ? ""
+          : ` after ${nameOf(ended.record)} ${nameOfEnd(ended.record.end)} ${ended.from}`) +
+        kept.map(nameOfKept).join(""),
+      covers,
       twinOf: (operation, outcome) =>
-        operation.once === undefined ? textOf(operation) + answerText(outcome) : null,
+        this.#textOf(operation) + answerText([operation.once, outcome]),
     };
-  }
-
-  /** Equal for equal answers. Many states share what is kept, so that each is named once. */
-  #nameOfKept(kept: readonly KeptAnswer[]): string {
-    let name = this.#keptNames.get(kept);
-    if (name === undefined) {
-      const text = answerText(kept);
-      const known = this.#keptNumbers.get(text);
-      name = String(known ?? this.#keptNumbers.size);
-      if (known === undefined) this.#keptNumbers.set(text, this.#keptNumbers.size);
-      this.#keptNames.set(kept, name);
-    }
-    return ` ${name}`;
   }
 
   #statesOf(
@@ -174,10 +180,11 @@ export class RecordStates {
     outcome: RecordAnswer | null,
     at: MsSpan,
     elapsed: Elapsed,
+    answers: Answers,
   ): KeyState[] {
     const states: KeyState[] = [];
     const once = operation.once!;
-    const text = textOf(operation);
+    const text = this.#textOf(operation);
     const known = state.kept.find((answer) => answer.once === once);
     const isThere = known !== undefined && isStillKept(known, at, elapsed);
     if (isThere !== false && repeats(known!, text, outcome)) states.push(state);
@@ -188,22 +195,85 @@ export class RecordStates {
     for (const after of this.#outcomes(state, operation, outcome, at, elapsed)) {
       const { answer, ...found } = after;
       const keeps = isKept(answer);
-      if (keeps !== false)
-        states.push({ ...found, kept: [...others, { once, text, answer, end }] });
+      const kept = { once, text, answer, end };
+      const isOpen = keeps !== true || !this.#contradicts(kept, at, elapsed, answers);
+      if (keeps !== false && isOpen) states.push({ ...found, kept: withKept(others, kept) });
       // No row says that a kept answer has ended.
       if (keeps !== true)
         states.push(isSame(found, state) ? state : { ...found, kept: state.kept });
     }
     return states;
   }
+
+  /** Whether a call under the same idempotency key was answered otherwise, though neither can have been forgotten before the other. */
+  #contradicts(
+    { once, text, answer }: KeptAnswer,
+    at: MsSpan,
+    elapsed: Elapsed,
+    answers: Answers,
+  ): boolean {
+    const ttlMs = this.#answersTtlMs;
+    return (answers.get(once) ?? []).some(
+      (known) =>
+        known.text === text &&
+        !agrees(answer, known.outcome) &&
+        elapsed(at, known.at).toMs < ttlMs &&
+        elapsed(known.at, at).toMs < ttlMs,
+    );
+  }
+
+  /** What is known to have been answered, and kept, under idempotency keys that came more than once. */
+  #answersOf(calls: readonly RecordCall[]): Answers {
+    const known = new Map<string, KnownAnswer[]>();
+    for (const call of calls) {
+      const { once } = call.operation;
+      if (once === undefined || !this.#repeated.has(once) || !isAnswered(call)) continue;
+      if (isNotKept(call.outcome)) continue;
+      const at = { fromMs: call.begun.ms, toMs: call.ended.ms };
+      const answer = { text: this.#textOf(call.operation), outcome: call.outcome, at };
+      known.set(once, [...(known.get(once) ?? []), answer]);
+    }
+    return known;
+  }
+
+  #textOf(operation: RecordOperation): string {
+    let text = this.#texts.get(operation);
+    if (text === undefined) this.#texts.set(operation, (text = textOf(operation)));
+    return text;
+  }
 }
+
+/** In the order of their idempotency keys, so that the order in which they were made makes no difference. */
+const withKept = (others: readonly KeptAnswer[], kept: KeptAnswer): readonly KeptAnswer[] => {
+  const at = others.findIndex(({ once }) => once > kept.once);
+  return at < 0 ? [...others, kept] : others.toSpliced(at, 0, kept);
+};
 
 const isSame = (a: Found, b: Found): boolean => a.record === b.record && a.ended === b.ended;
 
+/** The name of all but the moment from which a record's life is counted: see `covers`. */
 function nameOf(record: RecordState): string {
   if (record === null) return "-";
   const { kind, unit, end } = record;
   const what = kind === "counter" ? `${record.quota}` : JSON.stringify(record.value);
-  const { since, left } = end;
-  return `${what} ${unit} ${since.fromMs} ${since.toMs} ${left.fromMs} ${left.toMs}`;
+  return `${what} ${unit} ${end.left.fromMs} ${end.left.toMs}`;
+}
+
+const nameOfEnd = ({ since, left }: End): string =>
+  `${since.fromMs} ${since.toMs} ${left.fromMs} ${left.toMs}`;
+
+function nameOfKept({ once, answer: { success, code, record }, end }: KeptAnswer): string {
+  const shown =
+    record === null
+      ? ""
+      : `${record.kind} ${record.quota ?? record.value} ${record.left.fromMs} ${record.left.toMs}`;
+  return ` ${once} ${success} ${code} ${shown} ${nameOfEnd(end)}`;
+}
+
+/** Of two states of one name: all that may come of the other may come of this one, of whose time less is known. */
+function covers({ record }: KeyState, other: KeyState): boolean {
+  if (record === null || other.record === null) return true;
+  const a = record.end.since;
+  const b = other.record.end.since;
+  return a.fromMs <= b.fromMs && a.toMs >= b.toMs;
 }

@@ -25,9 +25,15 @@ import {
 import { checkSameAnswers } from "./idempotency.ts";
 import { ObjectTime } from "./object-time.ts";
 import { linearize, type Linearization, type Stuck } from "./linearize.ts";
-import { READS, RecordStates, type KeyState, type Leniency } from "./record-states.ts";
+import {
+  READS,
+  RecordStates,
+  type KeyState,
+  type Leniency,
+  type RecordCall,
+} from "./record-states.ts";
 
-export type RecordCall = Call<RecordOperation, RecordAnswer>;
+export type { RecordCall };
 
 export interface RecordTerms {
   readonly clocks: ClockHistory;
@@ -179,7 +185,7 @@ class KeyCheck {
   }
 
   #search(calls: readonly RecordCall[], leniency: Leniency = {}): Searched {
-    return linearize(this.#states.specification(leniency), calls);
+    return linearize(this.#states.specification(calls, leniency), calls);
   }
 
   #isExplained(calls: readonly RecordCall[], leniency?: Leniency): boolean {

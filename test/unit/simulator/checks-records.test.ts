@@ -847,3 +847,23 @@ function hotHistory(count: number, clients: number): RecordCall[] {
   }
   return forge(forged);
 }
+
+it("calls that overlap are judged also where many of them are unknown, and were repeated", () => {
+  const order = [3, 0, 1, 2];
+  const amountOf = (i: number): bigint => 1n << BigInt(i);
+  const unknownCalls = order
+    .toSorted((a, b) => a - b)
+    .flatMap((i) =>
+      [0, 1, 2].map((again) => unknown(10 + i + 10 * again, add(amountOf(i), `k${i}`))),
+    );
+  let sum = 0n;
+  const answers = order.map((i) =>
+    call(100 + i, 200 + i, add(amountOf(i), `k${i}`), at((sum += amountOf(i)))),
+  );
+  const reads = order.map((i) => call(90 + i, 300 + i, query, at(i % 2 === 0 ? 0n : 15n)));
+  const calls = [call(0, 1, insert(0n), ok), ...unknownCalls, ...answers, ...reads];
+  const { violations, undecided } = judge(calls);
+  expect({ violations, undecided }).toEqual({ violations: [], undecided: [] });
+  const wrong = [...calls, call(400, 401, query, at(14n))];
+  expect(judge(wrong)).toMatchObject({ violations: [{ subject: key }], undecided: [] });
+});
