@@ -28,8 +28,8 @@ export class Lane<P extends Piece> {
   readonly #idle: () => void;
   /** In the order of arrival, which is the order of application. */
   #queue: P[] = [];
-  /** `#run` is under way: pieces that come now wait for it. */
-  #isBusy = false;
+  /** A call is under way: pieces that come now wait for it. */
+  isBusy = false;
   /** Bytes that wait for a call. */
   queuedBytes = 0;
 
@@ -47,7 +47,7 @@ export class Lane<P extends Piece> {
   submit(piece: P): void {
     this.#queue.push(piece);
     this.queuedBytes += piece.bytes;
-    if (!this.#isBusy) void this.#run();
+    if (!this.isBusy) void this.#run();
   }
 
   /** Takes back what has not been sent yet. */
@@ -64,7 +64,7 @@ export class Lane<P extends Piece> {
    * call.
    */
   async #run(): Promise<void> {
-    this.#isBusy = true;
+    this.isBusy = true;
     let carry: Carry<P> | null = null;
     while (this.#queue.length > 0) {
       const pieces = this.#nextPieces();
@@ -78,7 +78,7 @@ export class Lane<P extends Piece> {
         for (const piece of pieces) piece.fail(error);
       }
     }
-    this.#isBusy = false;
+    this.isBusy = false;
     this.#idle();
   }
 

@@ -11,6 +11,7 @@ import { GroupNumbers, KEPT_MS } from "../../src/objects/channel/group-numbers.t
 import { GROUP_KEPT_BYTES_MAX } from "../../src/engine/sizes.ts";
 import { GroupReplay } from "../../src/objects/channel/group-replay.ts";
 import { GroupStore } from "../../src/objects/channel/group-store.ts";
+import { publicationsOf } from "../../src/objects/channel/one-channel.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
 import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
@@ -35,6 +36,13 @@ import { groupOf } from "../support/pool/groups.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WS = "/throttr/7.3/uint16";
+
+/** A message as publications have it. */
+function messageOf(text: string): Uint8Array {
+  const out = new ByteWriter();
+  writeMessage(out, bytesOf(text), 0, text.length);
+  return out.take();
+}
 
 let namespaces = 0;
 const freshNamespace = (): string => `groups-${namespaces++}`;
@@ -228,6 +236,30 @@ describe("an old copy of a Hub, which a partition has cut off", () => {
     await expect.poll(() => groupOf(ns, "c").hubsOf("c")).toEqual([]);
     await door.close();
   });
+});
+
+it("messages keep their order while their only subscriber leaves and joins again, and a call to its Hub is under way", async () => {
+  const ns = freshNamespace();
+  const door = await openSocket(WS, await bearerOf({ ns }));
+  expect(hex(await door.exchange(subscribe("c"), 1))).toBe("01");
+  const gate = Promise.withResolvers<void>();
+  const calls = vi.spyOn(Hub.prototype, "deliverAll").mockImplementationOnce(async function (
+    this: Hub,
+    deliveries: Uint8Array,
+  ) {
+    await gate.promise;
+    return Hub.prototype.deliverAll.call(this, deliveries);
+  } as unknown as Hub["deliverAll"]);
+  const first = groupOf(ns, "c").publishAll(publicationsOf("c", messageOf("1")));
+  await expect.poll(() => calls.mock.calls.length).toBe(1);
+  expect(hex(await door.exchange(concat([unsubscribe("c"), subscribe("c")]), 2))).toBe("0101");
+  const second = groupOf(ns, "c").publishAll(publicationsOf("c", messageOf("2")));
+  await scheduler.wait(50);
+  gate.resolve();
+  await Promise.all([first, second]);
+  const pushes = concat([U16.push("c", "1"), U16.push("c", "2")]);
+  expect(hex(await door.inbox.take(pushes.length))).toBe(hex(pushes));
+  await door.close();
 });
 
 describe("kept messages", () => {

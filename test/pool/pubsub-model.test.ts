@@ -302,7 +302,7 @@ it("a message costs no call to a Hub without subscribers", async () => {
   expect(await callsOf(1)).toBe(2);
   await evictOne(channelStub("a"));
   await far.unsubscribe("a");
-  await expect.poll(() => hubsOf("a")).toEqual(["default/XXX/0"]);
+  await expect.poll(async () => (await hubsOf("a")).length).toBe(1);
   await evictOne(channelStub("a"));
   expect(await callsOf(1)).toBe(1);
   await near.close();

@@ -52,35 +52,48 @@ interface GroupDelivery extends Delivery {
   readonly consignments: readonly Consignment[];
 }
 
-/** Kept as long as the Hub has joined any name; one that joins again gets a new one. */
+/** What a courier needs of its group. */
+export interface CourierHost {
+  /** Name of the group's object, for the log. */
+  readonly name: string;
+  readonly env: Environment;
+  /** Keeps the object awake until a promise is settled. */
+  waitUntil(work: Promise<unknown>): void;
+  /** The Hub has no subscriber of a name that it had joined. */
+  onDenied(channel: string, member: Member): void;
+  /** Nothing is under way to the Hub any more. */
+  onIdle(courier: Courier): void;
+}
+
+/**
+ * Kept as long as the Hub has joined any name, or anything is under way: one that leaves and joins again must not get a second
+ * lane, whose messages would overtake those of the first.
+ */
 export class Courier {
   /** Name of the Hub's object. */
   readonly hub: string;
   /** Names that the Hub has joined. */
   names = 0;
-  readonly #env: Environment;
-  readonly #group: string;
-  readonly #onDenied: (channel: string, member: Member) => void;
+  readonly #host: CourierHost;
   /** One call under way at a time: what is published meanwhile goes with the next one. */
   readonly #lane: Lane<GroupDelivery>;
   /** The Hub has not answered in time, and not since: publishers do not wait for it. */
   #isSlow = false;
+  /** What the object stays awake for; null while no publisher has gone without the Hub. */
+  #rest: PromiseWithResolvers<void> | null = null;
 
-  /**
-   * @param group name of the object, for the log
-   * @param onDenied is called when the Hub has no subscriber of a name that it had joined
-   */
-  constructor(
-    env: Environment,
-    group: string,
-    hub: string,
-    onDenied: (channel: string, member: Member) => void,
-  ) {
-    this.#env = env;
-    this.#group = group;
+  constructor(host: CourierHost, hub: string) {
+    this.#host = host;
     this.hub = hub;
-    this.#onDenied = onDenied;
-    this.#lane = new Lane<GroupDelivery>(() => this.#carry());
+    this.#lane = new Lane<GroupDelivery>(
+      () => this.#carry(),
+      () => this.#onIdle(),
+    );
+  }
+
+  /** The Hub has left all names, and nothing is under way to it. */
+  get isDone(): boolean {
+    return this.names === 0 && !this.#lane.isBusy;
   }
 
   /**
@@ -91,7 +104,7 @@ export class Courier {
     const count = consignments.reduce((sum, consignment) => sum + consignment.count, 0);
     const bytes = consignments.reduce((sum, consignment) => sum + consignment.bytes.length, 0);
     if (this.#lane.queuedBytes > (this.#isSlow ? SLOW_HUB_QUEUE_BYTES_MAX : HUB_QUEUE_BYTES_MAX)) {
-      logWarning("hub_slow", { channel: this.#group, hub: this.hub, lost: count });
+      logWarning("hub_slow", { channel: this.#host.name, hub: this.hub, lost: count });
       return null;
     }
     const { promise, resolve } = Promise.withResolvers<Uint32Array | null>();
@@ -103,13 +116,18 @@ export class Courier {
       resolve,
       fail: (error) => {
         this.#isSlow = false;
-        logWarning("hub_failed", { channel: this.#group, hub: this.hub, error: String(error) });
+        logWarning("hub_failed", {
+          channel: this.#host.name,
+          hub: this.hub,
+          error: String(error),
+        });
         resolve(null);
       },
     });
     if (!isWaitedFor) return null;
     const timer = setTimeout(() => {
       this.#isSlow = true;
+      this.#stayAwake();
       resolve(null);
     }, HUB_TIMEOUT_MS);
     const delivered = await promise;
@@ -126,20 +144,33 @@ export class Courier {
       const asked = joins.slice(from, from + JOINS_VERIFIED_AT_ONCE);
       const counts = asked.map(({ member }) => member.joins);
       const questions = joinBytes(asked.map(({ channel }) => questionOf(channel)));
-      const call = deliverAll(hubStub(this.#env, this.hub), questions);
+      const call = deliverAll(hubStub(this.#host.env, this.hub), questions);
       const answer = await inTime(call, this.hub);
       for (const index of answer?.denied ?? []) {
         const { channel, member } = asked[index]!;
         // It has joined again while the call was under way.
-        if (member.joins === counts[index]) this.#onDenied(channel, member);
+        if (member.joins === counts[index]) this.#host.onDenied(channel, member);
       }
     }
+  }
+
+  /** Keeps the object awake until the lane is empty: messages wait in memory, and publishers have their answers already. */
+  #stayAwake(): void {
+    if (this.#rest !== null) return;
+    this.#rest = Promise.withResolvers<void>();
+    this.#host.waitUntil(this.#rest.promise);
+  }
+
+  #onIdle(): void {
+    this.#rest?.resolve();
+    this.#rest = null;
+    this.#host.onIdle(this);
   }
 
   /** Makes one call of all deliveries that wait, and tells each how many subscriptions took it. */
   #carry(): Carry<GroupDelivery> {
     // A stub for each stretch of work: one to an object that was reset meanwhile fails for good.
-    const stub = hubStub(this.#env, this.hub);
+    const stub = hubStub(this.#host.env, this.hub);
     return async (deliveries) => {
       const all = deliveries.flatMap(({ consignments }) => consignments);
       const bytes = all.length === 1 ? all[0]!.bytes : joinBytes(all.map((one) => one.bytes));

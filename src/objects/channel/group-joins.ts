@@ -8,8 +8,7 @@
  * present one has subscribers of. So each life of a Hub has an ID, and a leave counts by itself only if that life alone has joined.
  * Otherwise the group asks, and it is the present Hub that answers.
  */
-import type { Environment } from "../../base/environment.ts";
-import { Courier, type Join, type Member } from "./courier.ts";
+import { Courier, type CourierHost, type Join, type Member } from "./courier.ts";
 import { blobOf, channelOfBlob, type GroupStore } from "./group-store.ts";
 import { JOINED_BYTES_MAX } from "../../engine/sizes.ts";
 
@@ -19,8 +18,7 @@ const JOIN_OVERHEAD_BYTES = 128;
 /** Of one group. All joins are in memory; the rows are only read at a start. */
 export class GroupJoins {
   readonly #store: GroupStore;
-  /** Makes the courier to a Hub when it joins its first name. */
-  readonly #open: (hub: string) => Courier;
+  readonly #host: CourierHost;
   readonly #onEmpty: (channel: string) => void;
   /** By channel, as a binary string; no entry where there are no Hubs. */
   readonly #members = new Map<string, Member[]>();
@@ -29,22 +27,21 @@ export class GroupJoins {
   /** Of names and joins: a bound on memory, as names are made up by callers. */
   #bytes = 0;
 
-  /**
-   * @param group name of the object, for the log
-   * @param onEmpty is called when the last Hub has left a name
-   */
+  /** @param onEmpty is called when the last Hub has left a name */
   constructor(
     store: GroupStore,
-    env: Environment,
-    group: string,
+    host: Pick<CourierHost, "name" | "env" | "waitUntil">,
     onEmpty: (channel: string) => void,
   ) {
     this.#store = store;
     this.#onEmpty = onEmpty;
-    this.#open = (hub) =>
-      new Courier(env, group, hub, (channel, member) => {
-        if (this.membersOf(channel)?.includes(member)) this.drop(channel, hub);
-      });
+    this.#host = {
+      ...host,
+      onDenied: (channel, member) => {
+        if (this.membersOf(channel)?.includes(member)) this.drop(channel, member.courier.hub);
+      },
+      onIdle: (courier) => this.#dismiss(courier),
+    };
     const rows = store.rows<{ name: ArrayBuffer; hub: string }>("SELECT name, hub FROM joins");
     for (const { name, hub } of rows) this.#add(channelOfBlob(name), hub, null);
   }
@@ -102,8 +99,8 @@ export class GroupJoins {
     if (members === undefined || member === undefined) return;
     this.#store.write("DELETE FROM joins WHERE name = ? AND hub = ?", blobOf(channel), hub);
     this.#bytes -= joinBytes(channel);
-    // Messages that its courier still has are sent all the same; a Hub that joins again gets a new courier.
-    if (--member.courier.names === 0) this.#couriers.delete(hub);
+    member.courier.names--;
+    this.#dismiss(member.courier);
     members.splice(members.indexOf(member), 1);
     if (members.length > 0) return;
     this.#members.delete(channel);
@@ -130,6 +127,11 @@ export class GroupJoins {
     await this.#couriers.get(hub)?.ask(joins);
   }
 
+  /** Forgets a courier that has nothing to do any more. */
+  #dismiss(courier: Courier): void {
+    if (courier.isDone) this.#couriers.delete(courier.hub);
+  }
+
   /** Searched, not looked up: a channel has far fewer Hubs than subscribers. */
   #memberOf(channel: string, hub: string): Member | undefined {
     return this.#members.get(channel)?.find(({ courier }) => courier.hub === hub);
@@ -139,7 +141,7 @@ export class GroupJoins {
   #add(channel: string, hub: string, life: string | null): void {
     let courier = this.#couriers.get(hub);
     if (courier === undefined) {
-      courier = this.#open(hub);
+      courier = new Courier(this.#host, hub);
       this.#couriers.set(hub, courier);
     }
     courier.names++;

@@ -63,7 +63,12 @@ export class Group {
   constructor(state: DurableObjectState, env: Environment) {
     this.#state = state;
     this.#store = new GroupStore(state.storage);
-    this.joins = new GroupJoins(this.#store, env, state.id.name!, (channel) => {
+    const host = {
+      name: state.id.name!,
+      env,
+      waitUntil: (work: Promise<unknown>) => state.waitUntil(work),
+    };
+    this.joins = new GroupJoins(this.#store, host, (channel) => {
       // A listener whose connection was lost may come back within a day, and ask what it has missed.
       const numbered = this.numbers.get(channel);
       if (numbered !== undefined) this.numbers.use(numbered, presentMs());
