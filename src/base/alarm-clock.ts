@@ -12,6 +12,9 @@ export const ALARM_INTERVAL_MS = 1000;
 /** `setAlarm` refuses dates of later centuries, and the expiry of a record may be any u64. */
 const ALARM_HORIZON_MS = 365 * 86_400_000;
 
+/** A lead that is larger than the clocks of a data centre differ by is not believed. */
+const AHEAD_MAX_MS = 3_600_000;
+
 /** The object that an alarm is for. */
 export interface AlarmHost extends Timers {
   /** The deadline: when something is due next, in ms since the epoch; Infinity when nothing is. */
@@ -28,7 +31,12 @@ export class AlarmClock {
   readonly #host: AlarmHost;
   /** When the alarm rings; Infinity when none is set, null before storage was asked. */
   #ringsAtMs: number | null = null;
-  /** When the alarm was set last, in the platform's time. */
+  /**
+   * By how much the platform's alarms are ahead of this object's clock, as far as rings have shown. An alarm for a second
+   * from now has passed already where it is more, and would ring at once, again and again until the clock has caught up.
+   */
+  #aheadMs = 0;
+  /** When the alarm was set last, by this object's clock. */
   #setAtMs = -Infinity;
   /** How often the alarm was set since the object started: each time is a row that is billed. */
   timesSet = 0;
@@ -64,6 +72,7 @@ export class AlarmClock {
 
   /** The platform has rung the alarm and dropped it. */
   noteRing(): void {
+    this.#noteAhead();
     this.#ringsAtMs = Infinity;
     this.#hasRung = true;
   }
@@ -81,7 +90,7 @@ export class AlarmClock {
     if (deadlineMs === Infinity) return;
     if (this.#ringsAtMs === null) await this.load();
     const nowMs = this.#host.nowMs();
-    const ringsAtMs = alarmTime(deadlineMs, nowMs);
+    const ringsAtMs = alarmTime(deadlineMs, nowMs) + this.#aheadMs;
     if (ringsAtMs >= this.#ringsAtMs!) return;
     // Where the clock has gone back since the last time, a second is enough all the same.
     const waitMs = Math.min(this.#setAtMs + ALARM_INTERVAL_MS - nowMs, ALARM_INTERVAL_MS);
@@ -94,6 +103,21 @@ export class AlarmClock {
     this.#ringsAtMs = ringsAtMs;
     this.timesSet++;
     await this.#host.storage.setAlarm(ringsAtMs);
+  }
+
+  /**
+   * One that rings within the second for which it was set rang at once: a larger lead is tried, until one is enough. Another
+   * one shows how much of it is needed. One that rings without reason costs a second this way.
+   */
+  #noteAhead(): void {
+    const nowMs = this.#host.nowMs();
+    const sinceSetMs = nowMs - this.#setAtMs;
+    if (sinceSetMs >= 0 && sinceSetMs < ALARM_INTERVAL_MS) {
+      this.#aheadMs = Math.min(Math.max(2 * this.#aheadMs, ALARM_INTERVAL_MS), AHEAD_MAX_MS);
+    } else {
+      const earlyMs = (this.#ringsAtMs ?? nowMs) - nowMs;
+      this.#aheadMs = Math.min(this.#aheadMs, Math.max(0, earlyMs));
+    }
   }
 
   /** Sets the alarm once a second has passed since it was set last, for what is due by then. */

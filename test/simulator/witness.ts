@@ -2,6 +2,7 @@
  * Notes what checkers must know of a run beside what clients saw: the lives of objects, their clocks, second copies of them, and
  * when each connection lived for the server. It knows connections by the addresses of their clients.
  */
+import { AlarmCounts } from "./checks/alarms.ts";
 import type { Moment, Moments } from "./checks/history.ts";
 import { afterMs, earlier, NEVER } from "./checks/order.ts";
 import { Facts, type Connection, type Ending } from "./checks/facts.ts";
@@ -36,6 +37,7 @@ interface Dialed {
 
 export class Witness implements Watcher {
   readonly facts = new Facts();
+  readonly alarms = new AlarmCounts();
   readonly #moments: Moments;
   readonly #lives = new Map<
     ObjectLife,
@@ -77,6 +79,10 @@ export class Witness implements Watcher {
     const copy = { object: nameOf(object), asOf, until: NEVER };
     this.#copies.set(life, copy);
     this.facts.addStale(copy);
+  }
+
+  onAlarm(object: SimulatedObject): void {
+    this.alarms.note(nameOf(object), this.#moments.now().ms);
   }
 
   onSocket(object: SimulatedObject, end: SocketEnd): void {

@@ -168,6 +168,7 @@ export class World {
     this.witness.addConnections();
     if (this.violations.length === 0) {
       for (const workload of workloads) this.violations.push(...workload.check(this));
+      this.violations.push(...this.witness.alarms.violations());
     }
     return this.violations;
   }

@@ -89,6 +89,7 @@ it("an alarm clock sets alarms between a second and a year from now", async () =
 it("an alarm clock sets the next alarm at once after one has rung", async () => {
   const { host, alarm } = await loaded();
   await alarm.setFor(START_MS + 5000);
+  await host.pass(5000);
   alarm.noteRing();
   host.deadlineMs = START_MS + 9000;
   await alarm.setForNext();
@@ -114,4 +115,59 @@ it("an alarm clock that resumes with an alarm sets it for what is due earlier", 
   host.deadlineMs = START_MS + 7000;
   await new AlarmClock(host).resume();
   expect(host.sets).toEqual([START_MS + 7000]);
+});
+
+/** Lets the platform ring for a while, by its own clock. @returns when it has rung */
+async function rings(
+  host: Host,
+  alarm: AlarmClock,
+  options: { aheadMs: number; forMs: number },
+): Promise<number[]> {
+  const rung: number[] = [];
+  for (const endMs = host.ms + options.forMs; host.ms < endMs; await host.pass(5)) {
+    if (host.stored === null || host.stored > host.ms + options.aheadMs) continue;
+    host.stored = null;
+    alarm.noteRing();
+    rung.push(host.ms);
+    if (host.deadlineMs <= host.ms) host.deadlineMs = Infinity;
+    await alarm.setForNext();
+  }
+  return rung;
+}
+
+it("an alarm clock that is a minute behind the platform's clock is rung a few times until something is due, not all the time", async () => {
+  const { host, alarm } = await loaded();
+  host.deadlineMs = START_MS + 30_000;
+  await alarm.setForNext();
+  const rung = await rings(host, alarm, { aheadMs: 60_000, forMs: 60_000 });
+  expect(rung.length).toBeLessThan(10);
+  expect(rung.at(-1)).toBeGreaterThanOrEqual(START_MS + 30_000);
+  expect(rung.at(-1)).toBeLessThan(START_MS + 35_000);
+});
+
+it("an alarm clock is on time again once it is no longer behind the platform's clock", async () => {
+  const { host, alarm } = await loaded();
+  for (const aheadMs of [60_000, 0, 0]) {
+    host.deadlineMs = host.ms + 30_000;
+    await alarm.setForNext();
+    await rings(host, alarm, { aheadMs, forMs: 120_000 });
+  }
+  const dueMs = (host.deadlineMs = host.ms + 5000);
+  await alarm.setForNext();
+  expect(host.stored).toBe(dueMs);
+});
+
+it("an alarm clock that rings without reason sets the next alarm a second later, and no more", async () => {
+  const { host, alarm } = await loaded();
+  host.deadlineMs = START_MS + 3_600_000;
+  await alarm.setForNext();
+  for (let i = 0; i < 3; i++) {
+    await host.pass(1200);
+    alarm.noteRing();
+    await alarm.setForNext();
+  }
+  await host.pass(100);
+  alarm.noteRing();
+  await alarm.setForNext();
+  expect(host.sets.map((atMs) => atMs - host.deadlineMs)).toEqual([0, 0, 0, 0, 1000]);
 });

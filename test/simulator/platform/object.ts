@@ -216,6 +216,8 @@ export interface Watcher {
   onEnd?(object: SimulatedObject, life: ObjectLife, isReset: boolean): void;
   /** The life is no longer the object's, and goes on. */
   onPartition?(object: SimulatedObject, life: ObjectLife): void;
+  /** The alarm of the object rings. */
+  onAlarm?(object: SimulatedObject): void;
   /** The object has accepted a hibernating socket. */
   onSocket?(object: SimulatedObject, end: SocketEnd): void;
 }
@@ -373,6 +375,7 @@ export class SimulatedObject {
         // Somebody has deleted it, or set a later one, while it waited for its turn.
         if (disk.alarmMs === null) return this.#endAlarm();
         disk.beginAlarm();
+        this.#host.watcher.onAlarm?.(this);
         const end = life.watch(() => {
           disk.endAlarm(false);
           this.#retryAlarm();

@@ -21,6 +21,8 @@ const BATCH = { share: 0.04, least: 2, most: 300 };
 /** Messages that a client sends without waiting for the answer to another. */
 const AT_ONCE_MOST = 4;
 const AT_ONCE_SHARE = 0.1;
+/** Of one key in a message whose requests have no order: the search for one is hopeless among many. */
+const SAME_KEY_MOST = 5;
 const ONCE_SHARE = 0.3;
 /** Of calls with an idempotency key: sent again though their answer came. */
 const NEEDLESS_SHARE = 0.1;
@@ -165,7 +167,9 @@ class RecordClient {
     const count = random.chance(BATCH.share)
       ? Math.round(random.skewed(BATCH.least, BATCH.most))
       : 1;
-    let operations = Array.from({ length: count }, () => this.#choose(random, count > 1));
+    let operations = this.#withoutCrowds(
+      Array.from({ length: count }, () => this.#choose(random, count > 1)),
+    );
     for (let i = 0; operations.length > 0 && i < REPETITIONS_MOST; i++) {
       const calls = await this.exchange(operations);
       operations = calls
@@ -176,6 +180,16 @@ class RecordClient {
           random.chance(CONFLICT_SHARE) ? this.#conflicting(operation) : operation,
         );
     }
+  }
+
+  #withoutCrowds(operations: readonly RecordOperation[]): readonly RecordOperation[] {
+    if (this.#sender.connectionOf(operations.length) !== null) return operations;
+    const counts = new Map<string, number>();
+    return operations.filter(({ key }) => {
+      const count = (counts.get(key) ?? 0) + 1;
+      counts.set(key, count);
+      return count <= SAME_KEY_MOST;
+    });
   }
 
   #choose(random: Random, isOfMany: boolean): RecordOperation {
