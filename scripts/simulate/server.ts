@@ -5,6 +5,7 @@ import { campaign, type CampaignTotals } from "../../test/simulator/campaign/cam
 import { writePlan, type Plan } from "../../test/simulator/campaign/plan.ts";
 import type { Played } from "../../test/simulator/campaign/play.ts";
 import { play } from "../../test/simulator/campaign/play.ts";
+import { Player } from "../../test/simulator/campaign/player.ts";
 import { loadReleases } from "../../test/simulator/campaign/releases.ts";
 import { shrunk } from "../../test/simulator/campaign/shrink.ts";
 import { missingFaults } from "../../test/simulator/faults/required.ts";
@@ -18,7 +19,7 @@ const FOLDER = ".wrangler/simulator";
 /** How many lines of a trace are printed: its last ones. */
 const LINES_PRINTED = 60;
 /** Time between two lines of progress where no bar can be drawn, in ms. */
-const PROGRESS_MS = 60_000;
+const PROGRESS_MS = 30_000;
 const HOUR_MS = 3_600_000;
 const BAR =
   "[{bar}] {value}/{total} runs, {rate} a second, {hours} simulated hours, {operations} operations, {faults} faults, {violations} runs with violations";
@@ -48,15 +49,23 @@ export async function simulateServer(options: {
     faults: faultsOf(totals),
     violations: totals.failed.length,
   });
+  const stopped = new AbortController();
+  const stop = (): void => {
+    console.error("\nends with the runs that have begun; interrupt again to end at once");
+    stopped.abort();
+  };
+  process.once("SIGINT", stop);
   bar.start(seeds, 0, { rate: 0, hours: 0, operations: 0, faults: 0, violations: 0 });
   const totals = await campaign({
     plans,
     failuresMax,
     untilMs: beganMs + durationMs,
+    signal: stopped.signal,
     ...(threads !== undefined && { threads }),
     onRun: (_, sofar) => bar.update(sofar.runs, figuresOf(sofar)),
   });
   bar.stop();
+  process.off("SIGINT", stop);
   console.log(faultTable(new Map([...totals.faults].toSorted(([a], [b]) => (a < b ? -1 : 1)))));
   reportMissing(totals);
   for (const line of totals.undecided.flatMap(undecidedLines)) console.error(line);
@@ -76,8 +85,15 @@ async function reportFailed(failed: Played): Promise<void> {
   const { seed } = failed.plan;
   console.error(`\nseed ${seed}: ${failed.violations.length} violations`);
   for (const line of violationLines(failed)) console.error(line);
+  // A run that has ended its thread would end this one, too.
+  if (failed.events === 0) {
+    console.error(`repeat it:          npm run simulate -- --seed ${seed} --trace`);
+    return;
+  }
+  const player = new Player();
+  const smallest = await shrunk(failed, async (plan) => await player.play(plan));
+  await player.close();
   const releases = await loadReleases();
-  const smallest = await shrunk(failed, async (plan) => await play(plan, releases));
   const lines: string[] = [];
   const { violations } = await play(smallest.plan, releases, (line) => lines.push(line));
   mkdirSync(FOLDER, { recursive: true });

@@ -44,8 +44,20 @@ export interface WorldOptions {
   readonly onTrace?: ((line: string) => void) | null;
 }
 
+/** Most runs have 20,000 events, and those of the busiest some 300,000. */
+const EVENTS_MAX = 3_000_000;
 /** So long clients may take to end what they have begun, once nothing goes wrong any more. */
 const CLOSING_MS = 15 * 60_000;
+
+/** Events go on and on: something repeats itself without a pause. */
+export class EndlessRun extends Error {
+  override readonly name = "EndlessRun";
+
+  /** @param last whose event was the last one */
+  constructor(last: string) {
+    super(`has not ended after ${EVENTS_MAX} events, the last one of ${last}`);
+  }
+}
 
 export class World {
   readonly time: VirtualTime;
@@ -175,7 +187,7 @@ export class World {
 
   /** Frees what the run has of the process. */
   close(): void {
-    for (const { disk } of this.cluster.objects) disk.close();
+    for (const object of this.cluster.objects) object.close();
   }
 
   #untilEnded(): void {
@@ -221,7 +233,9 @@ export class World {
 
   #endEvent(): void {
     const { site } = this.cluster;
-    site.running?.endTurn();
+    const { running } = site;
+    running?.endTurn();
     site.running = null;
+    if (this.time.tick >= EVENTS_MAX) throw new EndlessRun(running?.name ?? "no life");
   }
 }

@@ -21,6 +21,7 @@ export interface CampaignTotals {
  *
  * @param options.failuresMax no other run begins once this many have broken a promise
  * @param options.untilMs no other run begins then, ms since the epoch
+ * @param options.signal no other run begins once it is aborted
  * @param options.planted a fault that is planted in the code, by name
  */
 export async function campaign(options: {
@@ -28,6 +29,7 @@ export async function campaign(options: {
   readonly threads?: number;
   readonly failuresMax?: number;
   readonly untilMs?: number;
+  readonly signal?: AbortSignal;
   readonly planted?: string | null;
   readonly onRun?: (played: Played, totals: CampaignTotals) => void;
 }): Promise<CampaignTotals> {
@@ -42,7 +44,10 @@ export async function campaign(options: {
     undecided: [],
   };
   const plans = options.plans[Symbol.iterator]();
-  const isOver = (): boolean => totals.failed.length >= failuresMax || Date.now() >= untilMs;
+  const isOver = (): boolean =>
+    totals.failed.length >= failuresMax ||
+    Date.now() >= untilMs ||
+    options.signal?.aborted === true;
   const playSome = async (): Promise<void> => {
     const player = new Player({ planted: options.planted ?? null });
     try {

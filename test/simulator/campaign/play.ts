@@ -7,7 +7,7 @@ import { calm } from "../platform/faults.ts";
 import type { Releases } from "./releases.ts";
 import type { Violation } from "../checks/history.ts";
 import { workloadsOf } from "../workloads/all.ts";
-import { World } from "../world.ts";
+import { EndlessRun, World } from "../world.ts";
 import type { Plan } from "./plan.ts";
 
 export interface Played {
@@ -72,6 +72,10 @@ function playOrFail(world: World): readonly Violation[] {
   try {
     return world.play();
   } catch (error) {
+    if (error instanceof EndlessRun) {
+      const { message } = error;
+      return [...world.violations, { promise: "Progress", subject: "the run", message }];
+    }
     const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
     return [...world.violations, { promise: "The simulator", subject: "the run", message }];
   }

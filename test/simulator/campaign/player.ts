@@ -1,11 +1,16 @@
-/** Plays runs in a thread, one at a time. A run that never ends is a failure as well: its thread is given up. */
+/**
+ * Plays runs in a thread, one at a time. A run that never ends, or that ends its thread, is a failure as well: the next run has
+ * another thread.
+ */
 import { Worker } from "node:worker_threads";
 import type { Plan } from "./plan.ts";
 import type { Played } from "./play.ts";
-import type { ThreadOptions } from "./thread.ts";
+import type { ThreadAnswer, ThreadOptions } from "./thread.ts";
 
 /** A run costs about a second. So long one may take where other work has the processor. */
-const RUN_MS_MAX = 300_000;
+const RUN_MS_MAX = 120_000;
+/** A thread keeps some 200 MB. One that needs so much has a leak, and must not take the other threads with it. */
+const HEAP_MB_MAX = 2048;
 
 export class Player {
   readonly #options: ThreadOptions;
@@ -15,24 +20,36 @@ export class Player {
     this.#options = { planted: null, ...options };
   }
 
-  /** @throws Error when the code can't be bundled, or the thread fails otherwise */
+  /** @throws Error when the code can't be bundled */
   async play(plan: Plan): Promise<Played> {
     const thread = (this.#thread ??= new Worker(new URL("thread.ts", import.meta.url), {
       workerData: this.#options,
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB_MAX },
     }));
     const { promise, resolve, reject } = Promise.withResolvers<Played>();
-    const timer = setTimeout(() => {
-      resolve(endless(plan));
+    const giveUp = (promise: string, message: string): void => {
+      resolve(failedRun(plan, promise, message));
       void this.close();
+    };
+    const timer = setTimeout(() => {
+      giveUp("Progress", `has not ended after ${RUN_MS_MAX / 1000} seconds of true time`);
     }, RUN_MS_MAX);
-    thread.on("message", resolve).on("error", reject);
+    const onMessage = (answer: ThreadAnswer): void => {
+      if ("failed" in answer) reject(answer.failed);
+      else resolve(answer);
+    };
+    const onError = (error: Error): void => {
+      giveUp("The simulator", `has ended its thread: ${error.stack ?? error.message}`);
+    };
+    const onExit = (code: number): void => onError(new Error(`exit with code ${code}`));
+    thread.on("message", onMessage).on("error", onError).on("exit", onExit);
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
     thread.postMessage(plan);
     try {
       return await promise;
     } finally {
       clearTimeout(timer);
-      thread.off("message", resolve).off("error", reject);
+      thread.off("message", onMessage).off("error", onError).off("exit", onExit);
     }
   }
 
@@ -43,15 +60,9 @@ export class Player {
   }
 }
 
-const endless = (plan: Plan): Played => ({
+const failedRun = (plan: Plan, promise: string, message: string): Played => ({
   plan,
-  violations: [
-    {
-      promise: "Progress",
-      subject: "the run",
-      message: `has not ended after ${RUN_MS_MAX / 1000} seconds of true time`,
-    },
-  ],
+  violations: [{ promise, subject: "the run", message }],
   undecided: [],
   hash: "",
   events: 0,

@@ -237,6 +237,8 @@ export class SimulatedObject {
   readonly className: string;
   readonly name: string;
   disk: Disk;
+  /** Disks of copies that the network has parted from the rest. */
+  readonly #parted: Disk[] = [];
   readonly sockets: HibernatingSockets;
   life: ObjectLife | null = null;
   readonly #host: ObjectHost;
@@ -285,10 +287,16 @@ export class SimulatedObject {
     this.#host.watcher.onPartition?.(this, life);
     this.life = null;
     disk.onAlarmChanged = () => {};
+    this.#parted.push(disk);
     this.disk = disk.handOver(this.#host.site.random);
     this.disk.onAlarmChanged = () => this.#planAlarm();
     this.sockets.loseAll();
     this.#planAlarm();
+  }
+
+  /** Frees what its disks have of the process. */
+  close(): void {
+    for (const disk of [this.disk, ...this.#parted]) disk.close();
   }
 
   /** Gives an event to the running life, or to a new one. */

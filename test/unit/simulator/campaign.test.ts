@@ -78,6 +78,40 @@ describe("simulated runs of the whole server", () => {
   );
 
   it(
+    "a run that ends its thread is reported with its seed, and the next run has another thread",
+    async () => {
+      const player = new Player();
+      const small = { ...planOf(7), clients: 1, operations: 20, durationMs: 10_000 };
+      const ending = { ...small, workloads: ["none"] } as unknown as Plan;
+      const failed = await player.play(ending);
+      expect(failed.plan.seed).toBe(7);
+      expect(violationLines(failed)).toEqual([
+        expect.stringContaining("The simulator: the run: has ended its thread: "),
+      ]);
+      const played = await player.play(small);
+      expect(violationLines(played)).toEqual([]);
+      expect(played.operations).toBeGreaterThan(0);
+      await player.close();
+    },
+    PATIENCE_MS,
+  );
+
+  it(
+    "a campaign that is interrupted begins no other run, and has the totals so far",
+    async () => {
+      const stopped = new AbortController();
+      const totals = await campaign({
+        plans: [...plansFrom(1, 3)].map((plan) => ({ ...plan, clients: 1, operations: 20 })),
+        threads: 1,
+        signal: stopped.signal,
+        onRun: () => stopped.abort(),
+      });
+      expect(totals.runs).toBe(1);
+    },
+    PATIENCE_MS,
+  );
+
+  it(
     "a run that breaks a promise is shrunk to one that breaks the same",
     async () => {
       const planted = "a reply before the commit";
