@@ -26,6 +26,8 @@ const SAME_KEY_MOST = 5;
 const ONCE_SHARE = 0.3;
 /** Of calls with an idempotency key: sent again though their answer came. */
 const NEEDLESS_SHARE = 0.1;
+/** Of messages: a call that was made a while ago, again under its key. */
+const LATE = { share: 0.04, kept: 12 };
 /** Of repetitions: another call under the same key. */
 const CONFLICT_SHARE = 0.05;
 const REPETITIONS_MOST = 4;
@@ -144,6 +146,8 @@ class RecordClient {
   readonly #client: number;
   readonly #chooser: Chooser | null;
   readonly #keys: Set<string>;
+  /** Calls with an idempotency key, the last ones. */
+  readonly #repeatable: RecordOperation[] = [];
   #onces = 0;
 
   constructor(
@@ -167,9 +171,10 @@ class RecordClient {
     const count = random.chance(BATCH.share)
       ? Math.round(random.skewed(BATCH.least, BATCH.most))
       : 1;
-    let operations = this.#withoutCrowds(
-      Array.from({ length: count }, () => this.#choose(random, count > 1)),
-    );
+    const isLate = this.#repeatable.length > 0 && random.chance(LATE.share);
+    let operations = isLate
+      ? [random.pick(this.#repeatable)]
+      : this.#withoutCrowds(Array.from({ length: count }, () => this.#choose(random, count > 1)));
     for (let i = 0; operations.length > 0 && i < REPETITIONS_MOST; i++) {
       const calls = await this.exchange(operations);
       operations = calls
@@ -196,7 +201,10 @@ class RecordClient {
     const operation = this.#chooser!.next(isOfMany);
     const canBeOnce = operation.dialect === "edge" && !isRead(operation);
     if (!canBeOnce || !random.chance(ONCE_SHARE)) return operation;
-    return { ...operation, once: `${this.#client}.${++this.#onces}` };
+    const repeatable = { ...operation, once: `${this.#client}.${++this.#onces}` };
+    this.#repeatable.push(repeatable);
+    if (this.#repeatable.length > LATE.kept) this.#repeatable.shift();
+    return repeatable;
   }
 
   /** Another call under the key of this one. */
