@@ -1,9 +1,9 @@
 /**
  * Histories of concurrent calls, and whether they are linearizable: whether each call can have taken
- * effect at one moment between its start and its end.
- *
- * The search is that of Wing and Gong, with Lowe's memory of what has been tried.
+ * effect at one moment between its start and its end. The search is the simulator's.
  */
+import type { Call as SeenCall } from "../../simulator/checks/history.ts";
+import { linearize } from "../../simulator/checks/linearize.ts";
 
 /** One call as its caller saw it. Times are those of a logical clock. */
 export interface Call<Operation> {
@@ -19,90 +19,59 @@ export interface Specification<State, Operation> {
   readonly initial: State;
   /** What the operation makes of a state, and what it says. */
   readonly apply: (state: State, operation: Operation) => { state: State; result: string };
+  /** Whether an operation with this result has changed nothing, whatever the state was. */
+  readonly isWithoutEffect: (operation: Operation, result: string) => boolean;
   /** Equal for equal states. */
   readonly nameOf: (state: State) => string;
 }
 
-/** A state, and the calls that have taken effect on the way to it. */
-interface Point<State> {
-  readonly done: bigint;
-  readonly state: State;
-}
-
-/** True when there is an order of the calls that explains all results. */
+/**
+ * True when there is an order of the calls that explains all results.
+ *
+ * @throws Error when that could not be found out
+ */
 export function isLinearizable<State, Operation>(
-  specification: Specification<State, Operation>,
+  { initial, apply, isWithoutEffect, nameOf }: Specification<State, Operation>,
   calls: readonly Call<Operation>[],
 ): boolean {
-  const known = calls.reduce((all, call, i) => (call.result === null ? all : all | bit(i)), 0n);
-  const twins = twinsOf(calls);
-  const tried = new Set<string>();
-  const open: Point<State>[] = [{ done: 0n, state: specification.initial }];
-  for (let point = open.pop(); point !== undefined; point = open.pop()) {
-    if ((point.done & known) === known) return true;
-    for (const next of nextPoints(specification, calls, twins, point)) {
-      const name = `${next.done.toString(36)} ${specification.nameOf(next.state)}`;
-      if (tried.has(name)) continue;
-      tried.add(name);
-      open.push(next);
-    }
-  }
-  return false;
-}
-
-/** Where one more call leads to; the most promising last. */
-function nextPoints<State, Operation>(
-  { apply, nameOf }: Specification<State, Operation>,
-  calls: readonly Call<Operation>[],
-  twins: readonly bigint[],
-  { done, state }: Point<State>,
-): Point<State>[] {
-  const points: Point<State>[] = [];
-  for (const i of startedIn(calls, done)) {
-    const { operation, result } = calls[i]!;
-    const after = apply(state, operation);
-    const next = { done: done | bit(i), state: after.state };
-    const isChange = nameOf(after.state) !== nameOf(state);
-    if (result === null) {
-      // Without an effect it need not have happened, and equal ones may as well happen in order.
-      if (isChange && (twins[i]! & ~done) === 0n) points.unshift(next);
-    } else if (result === after.result) {
-      // What fits and changes nothing may as well happen now: nothing else becomes impossible.
-      if (!isChange) return [next];
-      points.push(next);
-    }
-  }
-  return points;
-}
-
-/** For each unknown call those of the same operation that started before it. */
-function twinsOf(calls: readonly Call<unknown>[]): bigint[] {
-  const textOf = (_: string, value: unknown): unknown =>
-    typeof value === "bigint" ? `${value}` : value;
-  const names = calls.map(({ operation, result }) =>
-    result === null ? JSON.stringify(operation, textOf) : null,
+  const { verdict } = linearize<State, Operation, string>(
+    {
+      initial,
+      statesAfter: (state, operation, result) => {
+        const after = apply(state, operation);
+        if (result !== null && result !== after.result) return [];
+        return [nameOf(after.state) === nameOf(state) ? state : after.state];
+      },
+      isTelling: (result) => /\d/.test(result),
+      isWithoutEffect,
+      nameOf,
+      twinOf: (operation, result) => JSON.stringify([operation, result], textOf),
+    },
+    calls.toSorted((a, b) => a.startedAt - b.startedAt).map(callOf),
   );
-  return calls.map((call, i) =>
-    calls.reduce(
-      (all, other, j) =>
-        names[i] !== null && names[j] === names[i] && other.startedAt < call.startedAt
-          ? all | bit(j)
-          : all,
-      0n,
-    ),
-  );
+  if (verdict === "undecided") throw new Error(`${calls.length} calls are too many to judge`);
+  return verdict === "explained";
 }
 
-/** The calls that may take effect next: those that started before any that is left ended. */
-function startedIn(calls: readonly Call<unknown>[], done: bigint): number[] {
-  const left = calls.flatMap((_, i) => ((done & bit(i)) === 0n ? [i] : []));
-  const firstEnd = left.reduce((first, i) => Math.min(first, calls[i]!.endedAt), Infinity);
-  return left
-    .filter((i) => calls[i]!.startedAt < firstEnd)
-    .toSorted((a, b) => calls[b]!.endedAt - calls[a]!.endedAt);
-}
+const textOf = (_: string, value: unknown): unknown =>
+  typeof value === "bigint" ? `${value}` : value;
 
-const bit = (i: number): bigint => 1n << BigInt(i);
+function callOf<Operation>(
+  { operation, startedAt, endedAt, result }: Call<Operation>,
+  client: number,
+): SeenCall<Operation, string> {
+  const momentOf = (tick: number) => ({ tick, ms: tick });
+  return {
+    client,
+    door: "binding",
+    connection: null,
+    operation,
+    begun: momentOf(startedAt),
+    ended: result === null ? null : momentOf(endedAt),
+    outcome: result ?? "unknown",
+    settled: null,
+  };
+}
 
 /** What is asked of the one record of a history. */
 export type RecordOperation =
@@ -120,10 +89,16 @@ export type RecordOperation =
 export type RecordState = bigint | string | null;
 
 const MISMATCH = "kind_mismatch";
+const NO_EFFECTS: readonly string[] = ["false", "null", MISMATCH];
 
 /** One record: a counter, or a register that is compared and set. */
 export const RECORD: Specification<RecordState, RecordOperation> = {
   initial: null,
+  isWithoutEffect: ({ name }, result) =>
+    name === "query" ||
+    name === "get" ||
+    NO_EFFECTS.includes(result) ||
+    result.startsWith("refused"),
   nameOf: (state) => (typeof state === "bigint" ? `${state}` : JSON.stringify(state)),
   apply: (state, operation) => {
     switch (operation.name) {
