@@ -33,6 +33,8 @@ const globalsFor = (
 /** `throttr-edge/client` in the life of a client, which loads it once. */
 export function clientPackage(world: World, life: RunningLife, random: Random): Clients {
   life.code ??= clientProgram(globalsFor(world, life, random));
+  // The event that loads it goes on with it.
+  life.code.enter();
   return life.code.exports as unknown as Clients;
 }
 
