@@ -119,7 +119,9 @@ export class Cluster implements ObjectHost {
   /** A machine loses its power, with all objects and doors on it. */
   endMachine(machine: Machine): void {
     const what = "the machine has ended";
-    for (const { life } of this.objects) if (life?.machine === machine) life.crash(what);
+    for (const { lives } of this.objects) {
+      for (const life of lives) if (life.machine === machine) life.crash(what);
+    }
     for (const isolate of this.#isolates) if (isolate.machine === machine) isolate.crash(what);
     this.#isolates = this.#isolates.filter(({ isOver }) => !isOver);
   }

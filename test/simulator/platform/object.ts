@@ -237,8 +237,8 @@ export class SimulatedObject {
   readonly className: string;
   readonly name: string;
   disk: Disk;
-  /** Disks of copies that the network has parted from the rest. */
-  readonly #parted: Disk[] = [];
+  /** Lives that the network has parted from the rest. */
+  readonly #parted: ObjectLife[] = [];
   readonly sockets: HibernatingSockets;
   life: ObjectLife | null = null;
   readonly #host: ObjectHost;
@@ -287,7 +287,7 @@ export class SimulatedObject {
     this.#host.watcher.onPartition?.(this, life);
     this.life = null;
     disk.onAlarmChanged = () => {};
-    this.#parted.push(disk);
+    this.#parted.push(life);
     this.disk = disk.handOver(this.#host.site.random);
     this.disk.onAlarmChanged = () => this.#planAlarm();
     this.sockets.loseAll();
@@ -296,7 +296,13 @@ export class SimulatedObject {
 
   /** Frees what its disks have of the process. */
   close(): void {
-    for (const disk of [this.disk, ...this.#parted]) disk.close();
+    for (const { disk } of [this, ...this.#parted]) disk.close();
+  }
+
+  /** Its life, and copies of it that the network has parted from the rest. */
+  get lives(): ObjectLife[] {
+    const lives = this.life === null ? this.#parted : [...this.#parted, this.life];
+    return lives.filter(({ isOver }) => !isOver);
   }
 
   /** Gives an event to the running life, or to a new one. */

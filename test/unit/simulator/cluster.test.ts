@@ -1,0 +1,72 @@
+/** A deployment of the simulated platform: what befalls its objects with the machines that they live on. */
+import { describe, expect, it } from "vitest";
+import { inMacrotask } from "../../simulator/kernel/drain.ts";
+import { Random } from "../../simulator/kernel/random.ts";
+import { Trace } from "../../simulator/kernel/trace.ts";
+import { VirtualTime } from "../../simulator/kernel/virtual-time.ts";
+import { Cluster } from "../../simulator/platform/cluster.ts";
+import { calm } from "../../simulator/platform/faults.ts";
+import type { SimulatedObject } from "../../simulator/platform/object.ts";
+import { bundleOf } from "../../simulator/platform/realm.ts";
+
+const THING = `
+  var { DurableObject } = require("cloudflare:workers");
+  var Thing = class extends DurableObject {};
+  module.exports = { Thing };`;
+
+function makeCluster(machines: number): {
+  cluster: Cluster;
+  wake: (object: SimulatedObject) => void;
+} {
+  const time = new VirtualTime(() => {
+    cluster.site.running?.endTurn();
+    cluster.site.running = null;
+  });
+  const random = new Random(1);
+  const cluster: Cluster = new Cluster({
+    time,
+    trace: new Trace(time),
+    random,
+    faults: calm(random.fork("calm")),
+    release: { name: "things", program: bundleOf("things", THING) },
+    bindings: { THING: "Thing" },
+    variables: {},
+    machines,
+  });
+  const wake = (object: SimulatedObject): void => {
+    time.after(0, () => object.wake());
+    time.step();
+  };
+  return { cluster, wake };
+}
+
+describe("the end of a machine", () => {
+  it("ends the life of an object on it, and a copy of it that a partition has left there", async () => {
+    await inMacrotask(() => {
+      const { cluster, wake } = makeCluster(1);
+      const [machine] = cluster.machines;
+      const object = cluster.object("Thing", "1");
+      wake(object);
+      object.partition();
+      wake(object);
+      const lives = object.lives;
+      expect(lives).toHaveLength(2);
+      cluster.endMachine(machine!);
+      expect(lives.map(({ isOver }) => isOver)).toEqual([true, true]);
+      expect(object.lives).toEqual([]);
+      object.close();
+    });
+  });
+
+  it("leaves lives on other machines alone", async () => {
+    await inMacrotask(() => {
+      const { cluster, wake } = makeCluster(2);
+      const object = cluster.object("Thing", "1");
+      wake(object);
+      const other = cluster.machines.find((each) => each !== object.life!.machine);
+      cluster.endMachine(other!);
+      expect(object.lives).toHaveLength(1);
+      object.close();
+    });
+  });
+});
