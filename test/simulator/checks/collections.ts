@@ -86,12 +86,9 @@ function noteCall(
   semaphores?.note(semaphore, { ...written, livesMs: { fromMs: ttlMs, toMs: Infinity } }, null);
 }
 
-function certaintyOf({ operation, outcome, door }: ListingCall): Change["certainty"] {
+function certaintyOf({ outcome }: ListingCall): Change["certainty"] {
   if (outcome === "unknown") return "open";
-  if (outcome !== "absent") return "done";
-  // The package's client releases again where an answer was lost: its first attempt may have done it.
-  const mayBeRepeated = "collection" in operation && operation.collection === "leases";
-  return door === "client" && mayBeRepeated ? "done" : "seen";
+  return outcome === "absent" ? "seen" : "done";
 }
 
 /** What there was of a collection, and what its keys held. */

@@ -137,7 +137,8 @@ export class Cluster implements ObjectHost {
     this.release = release;
     for (const object of this.objects) {
       time.after(random.between(0, overMs), () => {
-        object.release = release;
+        // Another release may have come meanwhile.
+        object.release = this.release;
         object.life?.crash("deployment");
       });
     }

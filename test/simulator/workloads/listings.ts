@@ -17,7 +17,7 @@ import type {
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
-import { Chooser, PREFIX, Stock, type Change } from "./listings/choice.ts";
+import { Chooser, PREFIX, SEMAPHORES, Stock, type Change } from "./listings/choice.ts";
 import { walksFor, type Means, type Page, type PageRequest, type Walk } from "./listings/walks.ts";
 import { getJson, PortWay, portWay, wayOf, type Failed, type Way } from "./listings/ways.ts";
 import { httpPort } from "./ports.ts";
@@ -99,9 +99,19 @@ export class Listings implements Workload {
       `Shard default/${shardOf(map, collection, key)}`;
     const isToday = release === "today";
     const isAlone = workloads.length === 1;
-    const isOrdered = isToday && isAlone && this.#stock.size <= world.sizes.ORDERED_RECORDS_MAX;
+    const isOrdered =
+      isToday && isAlone && keysOf(this.#history) <= world.sizes.ORDERED_RECORDS_MAX;
     return checkCollections(this.#history.calls, { facts, objectOf, isOrdered, isToday });
   }
+}
+
+/** How many keys there may be at most: a shard counts all that it has, whatever it is. */
+function keysOf({ calls }: OwnHistory): number {
+  const keys = new Set<string>();
+  for (const { operation } of calls) {
+    if ("key" in operation) keys.add(`${operation.collection} ${operation.key}`);
+  }
+  return keys.size + SEMAPHORES;
 }
 
 /** The shard that has a key: that of a lease is the one of its semaphore. */

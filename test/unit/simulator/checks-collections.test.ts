@@ -145,18 +145,6 @@ describe("the checker of collections", () => {
       ],
     ],
     [
-      "a lease that its client released again",
-      [
-        write("s/1", "", "written", { collection: "leases" }),
-        {
-          operation: { type: "remove", collection: "leases", key: "s/1" },
-          outcome: "absent",
-          door: "client",
-        },
-        list([], { by: "HOLDERS", collection: "leases", prefix: "s/" }),
-      ],
-    ],
-    [
       "pairs in the order of their sizes",
       [
         write("long/r", "1", "written", { collection: "pairs" }),

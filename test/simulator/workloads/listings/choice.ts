@@ -17,7 +17,7 @@ const BUSY_PART = 0.2;
 /** Some keys are long: few rows of theirs fit a fragment. */
 const LONG_EVERY = 5;
 const LONG = { least: 40, most: 220 };
-const SEMAPHORES = 4;
+export const SEMAPHORES = 4;
 const MAXIMUM = 1_000_000;
 const DAY_MS = 86_400_000;
 const TTL_MS = { least: 100, most: 200_000 };
@@ -29,16 +29,10 @@ const NS_PER_MS = 1_000_000n;
 /** The keys that the clients of a run use. */
 export class Stock {
   readonly #records: number;
-  readonly #used = new Set<string>();
   readonly #generations = new Map<string, number>();
 
   constructor(random: Random) {
     this.#records = Math.round(random.skewed(RECORDS.least, RECORDS.most));
-  }
-
-  /** Of all records that were ever written, or may have been. */
-  get size(): number {
-    return this.#used.size;
   }
 
   key(random: Random): string {
@@ -46,9 +40,7 @@ export class Stock {
     const index = random.int(isBusy ? Math.ceil(this.#records * BUSY_PART) : this.#records);
     const isLong = index % LONG_EVERY === 0;
     const name = isLong ? "x".repeat(LONG.least + ((index * 37) % (LONG.most - LONG.least))) : "";
-    const key = `${this.prefix(random)}${name}${index}`;
-    this.#used.add(key);
-    return key;
+    return `${this.prefix(random)}${name}${index}`;
   }
 
   /** Of all records of a group. */

@@ -145,7 +145,8 @@ export function wayOf(world: World, life: RunningLife, random: Random): Way {
   const transport = random.chance(0.5)
     ? http(SERVER)
     : serviceBinding(bindingOf(world, life, random));
-  return new ClientWay(new Client(transport));
+  // The first attempt of a call that is repeated, as those on leases may be, could be applied after its second.
+  return new ClientWay(new Client(transport, { attemptsMax: 1 }));
 }
 
 /** Asks a JSON route. */
