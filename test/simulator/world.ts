@@ -2,6 +2,7 @@
  * One run: a deployment, its clients, and what goes wrong, all from one seed. It lasts some simulated minutes with faults; then
  * the faults cease, every client ends what it has begun, what is left is read, and the checkers judge what was seen.
  */
+import { AUDIT_MS, Auditor, REST_MS } from "./auditor.ts";
 import { callLines } from "./call-lines.ts";
 import type { ClockHistory } from "./checks/clocks.ts";
 import { Moments, type Violation } from "./checks/history.ts";
@@ -33,6 +34,8 @@ export interface WorldOptions {
   readonly seed: number;
   /** What it begins with. */
   readonly release: Release;
+  /** Whether it goes on with that to its end, and that is today's code. */
+  readonly isToday: boolean;
   readonly faults: (random: Random) => Faults;
   readonly variables: Readonly<Record<string, string>>;
   readonly machines: number;
@@ -78,6 +81,7 @@ export class World {
   /** Requests that clients have made. */
   operations = 0;
   readonly #options: WorldOptions;
+  readonly #auditor: Auditor;
   /** Clients have true time. */
   readonly #clients: Machine;
   readonly #open = new Map<string, number>();
@@ -106,6 +110,15 @@ export class World {
       machines: options.machines,
       sizes,
       watcher: this.witness,
+    });
+    this.#auditor = new Auditor({
+      cluster: this.cluster,
+      doors: this.doors,
+      moments: this.moments,
+      clocks: this.clocks,
+      sizes: this.sizes,
+      variables: options.variables,
+      isToday: options.isToday,
     });
     for (let i = 0; i < options.doors; i++) this.openDoor();
   }
@@ -169,7 +182,7 @@ export class World {
     const { time } = this;
     const { durationMs, workloads } = this.#options;
     for (const workload of workloads) workload.start(this);
-    time.runUntil(time.nowMs + durationMs);
+    this.#runUntil(time.nowMs + durationMs);
     this.isClosing = true;
     this.cluster.site.faults.cease();
     this.#untilEnded();
@@ -177,8 +190,10 @@ export class World {
       this.start(`finish of ${workload.name}`, async (life) => await workload.finish?.(this, life));
     }
     this.#untilEnded();
+    time.runUntil(time.nowMs + REST_MS, () => this.#auditor.isAtRest());
     this.witness.addConnections();
     if (this.violations.length === 0) {
+      this.violations.push(...this.#auditor.check());
       for (const workload of workloads) this.violations.push(...workload.check(this));
       this.violations.push(...this.witness.alarms.violations());
     }
@@ -190,9 +205,17 @@ export class World {
     for (const object of this.cluster.objects) object.close();
   }
 
-  #untilEnded(): void {
+  /** Lets everything happen up to a moment, and looks at the run now and then. */
+  #runUntil(endMs: number, isDone: () => boolean = () => false): void {
     const { time } = this;
-    time.runUntil(time.nowMs + CLOSING_MS, () => this.#open.size === 0);
+    while (time.nowMs < endMs && !isDone()) {
+      time.runUntil(Math.min(endMs, time.nowMs + AUDIT_MS), isDone);
+      this.#auditor.look();
+    }
+  }
+
+  #untilEnded(): void {
+    this.#runUntil(this.time.nowMs + CLOSING_MS, () => this.#open.size === 0);
     for (const name of this.#open.keys()) {
       this.#violate(
         "Progress",

@@ -59,6 +59,11 @@ export class ClockHistory {
     return this.#starts.get(object) ?? [];
   }
 
+  /** How often the clock of an object was set, or found to be another one. */
+  stepCount(object: string): number {
+    return this.#stepsOf(object).length - 1;
+  }
+
   /** When the clock of an object went back, in the order of time. */
   stepsBack(object: string): StepBack[] {
     const back: StepBack[] = [];

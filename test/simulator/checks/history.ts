@@ -69,6 +69,9 @@ export interface CallListener {
 /** Takes moments: each has a tick of its own. Histories of one run share it, so that their moments are ordered, too. */
 export class Moments {
   readonly listener: CallListener | null;
+  /** Calls that were begun, and those that have ended. */
+  begun = 0;
+  ended = 0;
   #tick = 0;
   readonly #nowMs: () => number;
 
@@ -97,6 +100,7 @@ export class History<Operation, Outcome> {
     const open = { ended: null, outcome: "unknown", settled: null } as const;
     const call = { ...asked, begun: this.#moments.now(), ...open };
     this.calls.push(call);
+    this.#moments.begun++;
     this.#moments.listener?.onBegin(call);
     return call;
   }
@@ -105,12 +109,14 @@ export class History<Operation, Outcome> {
   end(call: Call<Operation, Outcome>, outcome: Outcome | "refused"): void {
     call.ended = this.#moments.now();
     call.outcome = outcome;
+    this.#moments.ended++;
     this.#moments.listener?.onEnd(call);
   }
 
   /** The client gave up, or learned that the outcome is unknown. The call may take effect later. */
   giveUp(call: Call<Operation, Outcome>): void {
     call.ended = this.#moments.now();
+    this.#moments.ended++;
     this.#moments.listener?.onEnd(call);
   }
 

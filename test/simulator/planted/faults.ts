@@ -76,4 +76,12 @@ export const PLANTED: readonly PlantedFault[] = [
     workload: "listings",
     seed: 3,
   },
+  {
+    name: "an object does not learn that the platform's clock is ahead of its own",
+    module: "src/base/alarm-clock.ts",
+    text: "this.#noteAhead();",
+    planted: "",
+    workload: "limits",
+    seed: 2,
+  },
 ];

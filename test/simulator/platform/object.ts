@@ -51,15 +51,9 @@ export class ObjectLife extends RunningLife {
     this.disk = disk;
   }
 
-  /** Whether nothing is going on, so that the platform may put the object to sleep. */
-  get isIdle(): boolean {
-    return (
-      this.planned === 0 &&
-      this.waitedFor === 0 &&
-      this.watchers.size === 0 &&
-      !this.#isBlocked &&
-      this.disk.isDurable
-    );
+  /** Whether the platform may put the object to sleep. */
+  override get isIdle(): boolean {
+    return super.isIdle && !this.#isBlocked && this.disk.isDurable;
   }
 
   /** Whether it takes events. */
@@ -175,6 +169,7 @@ export class ObjectLife extends RunningLife {
 
   #take(incoming: Incoming): void {
     this.lastTakenMs = this.site.time.nowMs;
+    this.object.taken++;
     let hasBegun = false;
     this.run(incoming.what, () => {
       hasBegun = true;
@@ -241,8 +236,11 @@ export class SimulatedObject {
   readonly #parted: ObjectLife[] = [];
   readonly sockets: HibernatingSockets;
   life: ObjectLife | null = null;
+  /** Lives that have begun. */
+  livesBegun = 0;
+  /** Events from outside that came so far. */
+  taken = 0;
   readonly #host: ObjectHost;
-  #lives = 0;
   #cancelAlarm: (() => void) | null = null;
   #alarmRetries = 0;
   /** Not before then does it ring again. */
@@ -349,7 +347,7 @@ export class SimulatedObject {
   #start(): ObjectLife {
     const { site } = this.#host;
     const isolate = this.#host.isolateFor(this);
-    const name = `${this.className} ${this.name} #${++this.#lives}`;
+    const name = `${this.className} ${this.name} #${++this.livesBegun}`;
     const life = new ObjectLife(site, this, isolate, this.disk, name);
     this.life = life;
     life.start();

@@ -36,6 +36,16 @@ export class RunningLife implements Life {
     this.name = name;
   }
 
+  /** Whether nothing is going on: no timer, no work, and no call that is not answered. */
+  get isIdle(): boolean {
+    return this.planned === 0 && this.waitedFor === 0 && this.watchers.size === 0;
+  }
+
+  /** What keeps it awake, for messages. */
+  get busyWith(): string {
+    return `${this.planned} events planned, ${this.waitedFor} waited for, ${this.watchers.size} calls unanswered`;
+  }
+
   get clockMs(): number {
     return this.machine.clockMs;
   }

@@ -1089,13 +1089,16 @@ describe("the checker of budgets", () => {
   ];
   const shard: ShardFigures = {
     engineBytes: 9 * MIB,
+    engineBytesMost: 9 * MIB,
     journalRows: 4000,
     journalBytes: 4 * MIB,
     rowsWritten: 1100,
     changingCalls: 1000,
     changedBytes: 4 * MIB,
+    commitBytesMost: MIB,
     alarmsSet: 60,
     lives: 1,
+    clockSteps: 0,
     elapsedMs: 60_000,
   };
   const group: GroupFigures = { joinedBytes: MIB, keptBytes: 16 * MIB, idleNumberedBytes: 0 };

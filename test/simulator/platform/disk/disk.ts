@@ -27,6 +27,17 @@ export interface DiskSite {
   };
 }
 
+/** What an object has written in all its lives, also what was lost again: as the platform bills it. */
+export interface Written {
+  rows: number;
+  /** Of bindings. */
+  bytes: number;
+  /** Of the turn that wrote most of them. */
+  turnBytesMost: number;
+  /** Times that an alarm was set: a row each. */
+  alarms: number;
+}
+
 /** The writes of one event. */
 interface Turn {
   /** What it has written last, but for an alarm that it has set as well. */
@@ -51,6 +62,7 @@ export class Disk {
   readonly name: string;
   readonly #site: DiskSite;
   database: Database;
+  readonly written: Written;
   /** Called when the stored alarm may have changed. */
   onAlarmChanged: () => void = () => {};
   /** Of the running life. */
@@ -66,15 +78,23 @@ export class Disk {
   /** The alarm is ringing: the object sees none until it sets the next one. */
   #isRinging = false;
   #bytesMax = Infinity;
+  /** What the present event has written. */
+  #turnBytes = 0;
   #resetsWhenFull: () => boolean = () => true;
   /** Another disk has what is durable: every commit fails. */
   #isStale = false;
 
   /** @param name of the object */
-  constructor(site: DiskSite, name: string, database = new Database()) {
+  constructor(
+    site: DiskSite,
+    name: string,
+    database = new Database(),
+    written: Written = { rows: 0, bytes: 0, turnBytesMost: 0, alarms: 0 },
+  ) {
     this.#site = site;
     this.name = name;
     this.database = database;
+    this.written = written;
   }
 
   /** The storage of a new life. There is one at a time. */
@@ -101,9 +121,19 @@ export class Disk {
     else this.#waiting.push({ turn, run });
   }
 
+  /** The object has written some rows. */
+  noteWritten(rows: number, bytes: number): void {
+    const { written } = this;
+    written.rows += rows;
+    written.bytes += bytes;
+    this.#turnBytes += bytes;
+    written.turnBytesMost = Math.max(written.turnBytesMost, this.#turnBytes);
+  }
+
   /** The event that may have written is over. */
   endTurn(): void {
     const turn = this.#open;
+    this.#turnBytes = 0;
     if (turn === null) return;
     const doom = turn.doom ?? (this.database.violatesReferences ? FOREIGN_KEY_VIOLATED : null);
     if (doom !== null) {
@@ -143,7 +173,7 @@ export class Disk {
     const kept = this.#randomPrefix(random);
     this.database.undo(kept);
     this.database.keepAll();
-    const successor = new Disk(this.#site, this.name, this.database);
+    const successor = new Disk(this.#site, this.name, this.database, this.written);
     this.database = seen;
     this.#isStale = true;
     for (const turn of this.#turns.slice(kept)) turn.fate = "failed";
@@ -205,6 +235,7 @@ export class Disk {
 
   setAlarm(atMs: number | null): void {
     this.#isRinging = false;
+    if (atMs !== null) this.written.alarms++;
     this.beginWrite(ALARM_STEP);
     this.database
       .own(`CREATE TABLE IF NOT EXISTS ${ALARM_TABLE} (key INTEGER PRIMARY KEY, value)`)

@@ -64,6 +64,7 @@ export class Sql {
       this.#disk.requireRoom(bytesOf(bindings));
     }
     const cursor = new Cursor<T>(this.#disk.database.run(prepared, bindings));
+    if (kind !== "read") this.#disk.noteWritten(cursor.rowsWritten, bytesOf(bindings));
     if (cursor.hasUnread && kind === "read") this.#keep(cursor);
     return cursor;
   }

@@ -1,0 +1,152 @@
+/**
+ * Looks at a run from outside, whatever its workloads do: whether calls go on and end, whether all comes to rest when the clients
+ * have ended, and whether memory, rows and objects stay within what is promised.
+ */
+import {
+  checkNamespaceBudgets,
+  checkShardBudgets,
+  type NamespaceFigures,
+  type Sample,
+  type ShardFigures,
+} from "./checks/budgets.ts";
+import type { ClockHistory } from "./checks/clocks.ts";
+import type { Moments, Violation } from "./checks/history.ts";
+import { checkProgress, checkRun, type Checkpoint, type Waiting } from "./checks/progress.ts";
+import type { Cluster } from "./platform/cluster.ts";
+import type { Door } from "./platform/door.ts";
+import type { SimulatedObject } from "./platform/object.ts";
+import type { RunningLife } from "./platform/running-life.ts";
+import type { Sizes } from "./platform/sizes.ts";
+import { nameOf } from "./witness.ts";
+
+/** How often it looks, in ms of virtual time. */
+export const AUDIT_MS = 5000;
+/** So long all calls of a run may take at most, with all that can happen to them one after the other. */
+const ANSWER_MS = 300_000;
+/** So long after its clients a run is at rest: longer than any connection may stall, and any holder is looked for. */
+export const REST_MS = 180_000;
+const STALL_TIMEOUT_MS = 30_000;
+const HOLDER_TIMEOUT_MS = 15_000;
+const SHARD_BYTES_MAX = 25_165_824;
+const HUB_CONNECTIONS_MAX = 10_000;
+const FRAME_BYTES_MAX = 1_048_576;
+
+/** What a shard says of itself: see src/base/calls/shard.ts. */
+interface Shown {
+  readonly bytes: number;
+  readonly journalRows: number;
+  readonly journalBytes: number;
+}
+
+export interface Audited {
+  readonly cluster: Cluster;
+  readonly doors: readonly Door[];
+  readonly moments: Moments;
+  readonly clocks: ClockHistory;
+  readonly sizes: Sizes;
+  readonly variables: Readonly<Record<string, string>>;
+  /** Whether all objects run today's code: budgets of the release before are others. */
+  readonly isToday: boolean;
+}
+
+export class Auditor {
+  readonly #run: Audited;
+  readonly #checkpoints: Checkpoint[] = [];
+  readonly #shards: Sample<ShardFigures>[] = [];
+  readonly #begunMs = new Map<SimulatedObject, number>();
+  readonly #bytesMost = new Map<SimulatedObject, number>();
+  #restless: RunningLife[] | null = null;
+
+  constructor(run: Audited) {
+    this.#run = run;
+  }
+
+  /** Looks at the run between two events. */
+  look(): void {
+    const { cluster, moments, clocks, isToday } = this.#run;
+    const at = moments.now();
+    this.#checkpoints.push({ at, begun: moments.begun, ended: moments.ended });
+    if (!isToday) return;
+    for (const object of cluster.objects) {
+      if (object.className !== "Shard" || object.life?.isReady !== true) continue;
+      const begunMs = this.#begunMs.get(object) ?? at.ms;
+      this.#begunMs.set(object, begunMs);
+      const shown = (object.life.instance as { figures(): Shown }).figures();
+      const { rows, bytes, turnBytesMost, alarms } = object.disk.written;
+      const bytesMost = Math.max(shown.bytes, this.#bytesMost.get(object) ?? 0);
+      this.#bytesMost.set(object, bytesMost);
+      const figures = {
+        engineBytes: shown.bytes,
+        engineBytesMost: bytesMost,
+        journalRows: shown.journalRows,
+        journalBytes: shown.journalBytes,
+        rowsWritten: rows + alarms,
+        changingCalls: object.taken,
+        changedBytes: bytes,
+        commitBytesMost: turnBytesMost,
+        alarmsSet: alarms,
+        lives: object.livesBegun,
+        clockSteps: clocks.stepCount(nameOf(object)),
+        elapsedMs: at.ms - begunMs + AUDIT_MS,
+      };
+      this.#shards.push({ subject: object.disk.name, at, figures });
+    }
+  }
+
+  /** All clients have ended. @returns whether everything has been at rest since it was first asked */
+  isAtRest(): boolean {
+    this.#restless ??= [
+      ...[...this.#run.cluster.objects].map(({ life }) => life).filter((life) => life !== null),
+      ...this.#run.doors.map(({ isolate }) => isolate),
+    ];
+    this.#restless = this.#restless.filter((life) => !life.isOver && !life.isIdle);
+    return this.#restless.length === 0;
+  }
+
+  check(): Violation[] {
+    const { moments, sizes } = this.#run;
+    const rules = {
+      stallTimeoutMs: STALL_TIMEOUT_MS,
+      holderTimeoutMs: HOLDER_TIMEOUT_MS,
+      answerMs: ANSWER_MS,
+      slackMs: 0,
+    };
+    const settings = {
+      shardBytesMax: SHARD_BYTES_MAX,
+      shards: Number(this.#run.variables["SHARDS"]),
+      hubsMax: Number(this.#run.variables["HUBS_MAX"]),
+      hubConnectionsMax: HUB_CONNECTIONS_MAX,
+      frameBytesMax: FRAME_BYTES_MAX,
+    };
+    const now = moments.now();
+    const since = { tick: now.tick, ms: now.ms - REST_MS };
+    const waiting = (this.#restless ?? []).map((life): Waiting => ({
+      kind: "task",
+      name: `${life.name} (${life.busyWith})`,
+      reason: "ending",
+      since,
+      progressed: since,
+    }));
+    return [
+      ...checkRun(this.#checkpoints, rules),
+      ...checkProgress(waiting, now, true, { ...rules, answerMs: REST_MS - 1 }),
+      ...checkShardBudgets(this.#shards, settings, sizes),
+      ...checkNamespaceBudgets(
+        [{ subject: "default", at: now, figures: this.#objects() }],
+        settings,
+      ),
+    ];
+  }
+
+  #objects(): NamespaceFigures {
+    const of = (className: string): number =>
+      [...this.#run.cluster.objects].filter((object) => object.className === className).length;
+    return {
+      shards: of("Shard"),
+      groups: of("Channel"),
+      hubs: of("Hub"),
+      locations: 1,
+      directories: of("Directory"),
+    };
+  }
+}
