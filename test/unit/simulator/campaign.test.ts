@@ -1,4 +1,4 @@
-/** The whole server in simulated runs with faults. Seeds are the same each time; the nightly job plays others. */
+/** The whole server in simulated runs with faults. Most seeds are the same each time, some are random; the nightly job plays thousands. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { describe, expect, inject, it } from "vitest";
@@ -15,21 +15,30 @@ import { BEFORE } from "../../simulator/campaign/release-names.ts";
 import { shrunk } from "../../simulator/campaign/shrink.ts";
 import { PLANTED } from "../../simulator/planted/faults.ts";
 import { plansFor } from "../../simulator/planted/plans.ts";
-import { REGRESSIONS } from "../../simulator/regressions.ts";
+import type { WorkloadName } from "../../simulator/workloads/all.ts";
 import { violationLines } from "../../../scripts/simulate/report.ts";
 
 const DEPLOYMENT_RUNS = 8;
-const FIXED_RUNS = 40;
+const FIXED_RUNS = 64;
+const RANDOM_RUNS = 16;
+/** Those of which hundreds of random runs have broken no promise. */
+const PROVEN: readonly WorkloadName[] = ["limits", "records", "semaphores"];
 /** Runs take seconds of the processor, which other tests have, too. */
 const PATIENCE_MS = 900_000;
 
 const run = promisify(execFile);
 
+function provenOnly(plan: Plan): Plan {
+  const some = plan.workloads.filter((name) => PROVEN.includes(name));
+  return { ...plan, workloads: some.length > 0 ? some : PROVEN };
+}
+
 describe("simulated runs of the whole server", () => {
   it(
     "no simulated run with faults breaks a promise",
     async () => {
-      const plans = [...REGRESSIONS.map(({ plan }) => readPlan(plan)), ...plansFrom(1, FIXED_RUNS)];
+      const random = [...plansFrom(inject("seed"), RANDOM_RUNS)].map(provenOnly);
+      const plans = [...plansFrom(1, FIXED_RUNS), ...random];
       const totals = await campaign({ plans, threads: 2 });
       const failed = totals.failed.map((played) => [
         `npm run simulate -- --plan '${writePlan(played.plan)}'`,
