@@ -61,6 +61,7 @@ async function run(): Promise<void> {
     first,
     seeds,
     plans: plansFrom(first, seeds, values.workloads?.split(",").map(workloadOf)),
+    hasAllWorkloads: values.workloads === undefined,
     durationMs: numberOf("hours", values.hours ?? String(DEFAULTS.hours)) * HOUR_MS,
     failuresMax: wholeOf("failures", values.failures ?? String(DEFAULTS.failures)),
     threads,

@@ -9,7 +9,7 @@ export function* plansFor(fault: PlantedFault, first: number, count: number): Ge
     workloads: [fault.workload],
     operations: OPERATIONS,
     release: "today",
-    hasFaults: true,
+    hasFaults: fault.isCalm !== true,
   } as const;
   for (const plan of plansFrom(first, count)) yield { ...plan, ...own };
 }
