@@ -10,6 +10,9 @@ import type { SocketEnd } from "./platform/net/socket-end.ts";
 import { attachmentOf } from "./platform/net/web-socket.ts";
 import type { ObjectLife, SimulatedObject, Watcher } from "./platform/object.ts";
 
+/** A call that takes so long is trouble, as far as checkers look at it. */
+const SLOW_MS = 300;
+
 /** Of what a Hub leaves with each socket. */
 interface Attachment {
   readonly id: Uint8Array;
@@ -92,6 +95,14 @@ export class Witness implements Watcher {
     end.onEnding = () => {
       hosted.ended = this.#moments.now();
       hosted.endBegun ??= hosted.ended;
+    };
+  }
+
+  onCall(object: SimulatedObject): ReturnType<NonNullable<Watcher["onCall"]>> {
+    const from = this.#moments.now();
+    return (hasFailed, answeredMs) => {
+      if (!hasFailed && answeredMs - from.ms < SLOW_MS) return;
+      this.facts.addOutage({ object: nameOf(object), from, until: afterMs(answeredMs) });
     };
   }
 

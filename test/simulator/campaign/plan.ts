@@ -32,6 +32,8 @@ const DURATION_MS = 600_000;
 const SHARDS_MAX = 8;
 const CLIENTS = { least: 10, most: 100 };
 const OPERATIONS = { least: 1_500, most: 5_000 };
+/** Messages that a channel keeps for listeners that come back. */
+const REPLAYED = [0, 0, 1, 5, 50, 1000];
 
 export function planOf(seed: number): Plan {
   const random = new Random(seed).fork("plan");
@@ -55,6 +57,7 @@ export function planOf(seed: number): Plan {
       SHARDS: String(shards),
       TCP_PORTS,
       HUBS_MAX: String(1 + random.int(3)),
+      REPLAY_MESSAGES_MAX: String(random.pick(REPLAYED)),
     },
     hasFaults: !random.chance(CALM_SHARE),
     release: random.chance(BEFORE_SHARE) ? BEFORE : "today",

@@ -53,7 +53,7 @@ export class Facts {
   readonly clocks: ClockHistory;
   readonly #lives = new Map<string, LifeSpan[]>();
   readonly #stale: StaleSpan[] = [];
-  readonly #outages: Outage[] = [];
+  readonly #outages = new Map<string, Outage[]>();
 
   constructor(clocks = new ClockHistory()) {
     this.clocks = clocks;
@@ -75,7 +75,9 @@ export class Facts {
   }
 
   addOutage(outage: Outage): void {
-    this.#outages.push(outage);
+    const outages = this.#outages.get(outage.object);
+    if (outages === undefined) this.#outages.set(outage.object, [outage]);
+    else outages.push(outage);
   }
 
   livesOf(object: string): readonly LifeSpan[] {
@@ -108,11 +110,16 @@ export class Facts {
     return since;
   }
 
-  hadOutage(object: string, from: Moment, to: Moment): boolean {
-    return this.#outages.some(
-      (outage) =>
-        outage.object === object && isBefore(outage.from, to) && isBefore(from, outage.until),
+  /** A second copy of the object took calls between two moments. */
+  hadCopy(object: string, from: Moment, to: Moment): boolean {
+    return this.#stale.some(
+      (span) => span.object === object && isBefore(span.asOf, to) && isBefore(from, span.until),
     );
+  }
+
+  hadOutage(object: string, from: Moment, to: Moment): boolean {
+    const outages = this.#outages.get(object) ?? [];
+    return outages.some((outage) => isBefore(outage.from, to) && isBefore(from, outage.until));
   }
 }
 

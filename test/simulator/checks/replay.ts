@@ -6,6 +6,7 @@ import { CHANNELS, type ChannelCall, type ReplayRules, type Subscriber } from ".
 import type { Published } from "./channels.ts";
 import { describeCall, type Moment, type Violation } from "./history.ts";
 import { describeMoment, isBefore, later, NEVER } from "./order.ts";
+import type { Delivery } from "./delivery.ts";
 import type { Facts } from "./facts.ts";
 
 /** What a kept message may take beside its payload, with its share of the row that it is in. */
@@ -20,6 +21,7 @@ export class Numbers {
   readonly #published: ReadonlyMap<number, Published>;
   readonly #subscribers: ReadonlyMap<number, Subscriber>;
   readonly #facts: Facts;
+  readonly #delivery: Delivery;
   readonly #rules: ReplayRules;
   /** By channel and number. */
   readonly #messages = new Map<string, Map<number, NumberedMessage>>();
@@ -33,11 +35,13 @@ export class Numbers {
     published: ReadonlyMap<number, Published>,
     subscribers: ReadonlyMap<number, Subscriber>,
     facts: Facts,
+    delivery: Delivery,
     rules: ReplayRules,
   ) {
     this.#published = published;
     this.#subscribers = subscribers;
     this.#facts = facts;
+    this.#delivery = delivery;
     this.#rules = rules;
   }
 
@@ -167,9 +171,14 @@ export class Numbers {
         ? `which was kept: its stream begins at ${start}`
         : null;
     }
-    const { begun, ended } = published.call;
-    const { hub } = this.#subscribers.get(call.connection!)!.connection;
-    if (this.#facts.hadOutage(hub, begun, ended ?? NEVER)) return null;
+    const publication = published.call;
+    const { connection, receipts } = this.#subscribers.get(call.connection!)!;
+    if (this.#delivery.mayMiss(connection.hub, publication)) return null;
+    // One that is overtaken by a later number is left out.
+    const next = receipts.find((receipt) => receipt.number !== null && receipt.number > number);
+    const overtaken = next?.at ?? NEVER;
+    const { channel } = publication.operation;
+    if (this.#delivery.mayBeOvertaken(channel, publication.begun, overtaken)) return null;
     return "but it got later ones";
   }
 

@@ -2,7 +2,7 @@
 import type { ChannelCall, Publication, Subscriber } from "./channel-calls.ts";
 import { describeCall, type Moment } from "./history.ts";
 import { earlier, isBefore, NEVER } from "./order.ts";
-import type { Facts } from "./facts.ts";
+import type { Delivery } from "./delivery.ts";
 
 /** One subscription of a connection to a channel. */
 interface Span {
@@ -27,7 +27,7 @@ export interface Member {
 }
 
 export class Subscriptions {
-  readonly #facts: Facts;
+  readonly #delivery: Delivery;
   readonly #byChannel = new Map<string, Map<number, Member>>();
   /** Answers to SUBSCRIBE and UNSUBSCRIBE that can't be. */
   readonly faults: { readonly channel: string; readonly message: string }[] = [];
@@ -35,9 +35,9 @@ export class Subscriptions {
   constructor(
     calls: readonly ChannelCall[],
     subscribers: ReadonlyMap<number, Subscriber>,
-    facts: Facts,
+    delivery: Delivery,
   ) {
-    this.#facts = facts;
+    this.#delivery = delivery;
     for (const subscriber of subscribers.values()) {
       if (!subscriber.hasDefaults) continue;
       const { id, begun, opened } = subscriber.connection;
@@ -76,12 +76,11 @@ export class Subscriptions {
     if (outcome === "refused" || operation.payloadBytes > payloadBytesMax)
       return "must not have it";
     const isAnswered = outcome !== "unknown" && ended !== null;
-    const isSlow = this.#facts.hadOutage(connection.hub, begun, ended ?? NEVER);
-    if (connection.number === publication.connection) {
+    const isSlow = this.#delivery.mayMiss(connection.hub, publication);
+    if (connection.number === publication.connection && isAnswered && !isSlow) {
       // Its own requests are applied in their order, and its push comes before its status.
       const isSubscribed = spans.some((span) => span.order < order && order < span.endOrder);
-      if (!isSubscribed) return "must not have it";
-      return isAnswered && !isSlow ? "takes it" : "may take it";
+      return isSubscribed ? "takes it" : "must not have it";
     }
     const goneBegun = connection.ending?.begun ?? NEVER;
     if (isAnswered && !isSlow && heardUntil !== null) {

@@ -215,6 +215,8 @@ export interface Watcher {
   onAlarm?(object: SimulatedObject): void;
   /** The object has accepted a hibernating socket. */
   onSocket?(object: SimulatedObject, end: SocketEnd): void;
+  /** The object is called. The result is called when it is known when the caller has its answer, or an error. */
+  onCall?(object: SimulatedObject): (hasFailed: boolean, answeredMs: number) => void;
 }
 
 /** How an object is made, and what it lives on. */
@@ -301,6 +303,10 @@ export class SimulatedObject {
   get lives(): ObjectLife[] {
     const lives = this.life === null ? this.#parted : [...this.#parted, this.life];
     return lives.filter(({ isOver }) => !isOver);
+  }
+
+  get watcher(): Watcher {
+    return this.#host.watcher;
   }
 
   /** Gives an event to the running life, or to a new one. */

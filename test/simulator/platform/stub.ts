@@ -50,9 +50,12 @@ class Channel {
     caller.call(`call ${this.#target.className}.${method}`);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const answerLater = caller.planner();
+    const noteEnd = this.#target.watcher.onCall?.(this.#target);
     const pending: Pending = {
       settle: (outcome) => {
-        answerLater(this.#nextAnswerMs(), `answer of ${method}`, () => {
+        const delayMs = this.#nextAnswerMs();
+        noteEnd?.("error" in outcome, this.#site.time.nowMs + delayMs);
+        answerLater(delayMs, `answer of ${method}`, () => {
           if ("error" in outcome) reject(outcome.error);
           else resolve(outcome.value as T);
         });

@@ -1,15 +1,17 @@
 /** All workloads, by name. */
 import type { Plan } from "../campaign/plan.ts";
 import type { Workload } from "../world.ts";
+import { Channels } from "./channels.ts";
 import { Limits } from "./limits.ts";
 import { Listings } from "./listings.ts";
 import { Records } from "./records.ts";
 import { Semaphores } from "./semaphores.ts";
 
-export type WorkloadName = "limits" | "listings" | "records" | "semaphores";
+export type WorkloadName = "channels" | "limits" | "listings" | "records" | "semaphores";
 
 /** A run has some of them, whose clients share the deployment. */
 export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>> = {
+  channels: (plan) => new Channels(plan),
   limits: (plan) => new Limits(plan),
   listings: (plan) => new Listings(plan),
   records: (plan) => new Records(plan),

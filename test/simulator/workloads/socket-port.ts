@@ -3,6 +3,7 @@ import { operationReplyLength, type Operation } from "../../../src/wire/edge/ope
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { World } from "../world.ts";
+import { readPush } from "./channels/frames.ts";
 import { Pipe, type Sent } from "./pipe.ts";
 import type { Port } from "./port.ts";
 import { EDGE, type WireKind } from "./wire.ts";
@@ -16,6 +17,13 @@ const sentOf = (operation: Operation<unknown>): Sent => ({
   replyLength: (bytes, at, end) =>
     operation.replyLength?.(bytes, at, end) ?? operationReplyLength(operation.type, bytes, at, end),
 });
+
+/** Every connection is subscribed to `*`. */
+function skipPush(bytes: Uint8Array, at: number): number | null {
+  const push = readPush(bytes, at);
+  if (push === null) return null;
+  return push === "partial" ? 0 : push.length;
+}
 
 /** A message may be sent before the replies to the last one have come: those of one connection come in their order. */
 export function socketPort(
@@ -36,7 +44,7 @@ export function socketPort(
       client,
       random,
       { kind, protocol: EDGE, connection: number },
-      { onEnd: () => pipe === opened && forget() },
+      { onEnd: () => pipe === opened && forget(), readPush: skipPush },
     );
     return (pipe = opened);
   };

@@ -170,6 +170,12 @@ class Bodies {
   }
 }
 
+export interface ExchangeOptions {
+  readonly latencyMs?: Latency;
+  /** Hears when the link is cut or closed, which both sides learn later. */
+  readonly onOver?: () => void;
+}
+
 /**
  * Sends a request, and returns the promise of its response. It rejects as `fetch` does, with a TypeError when the connection
  * fails, or with the reason of the request's signal.
@@ -179,13 +185,14 @@ export function exchange(
   client: Life,
   door: Door,
   request: SimRequest,
-  latencyMs: Latency = INTERNET,
+  { latencyMs = INTERNET, onOver }: ExchangeOptions = {},
 ): Promise<SimResponse> {
   const link = network.link<Part>({
     name: `exchange of ${client.name}`,
     latencyMs,
     prefixOf: prefixOfPart,
   });
+  if (onOver !== undefined) link.whenOver(onOver);
   link.attach(SERVER, new ServerSide(network, link, door));
   return new ClientSide(network, link, client).send(request);
 }

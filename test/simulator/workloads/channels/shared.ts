@@ -1,0 +1,106 @@
+/** What the clients of the workload of channels share: the history of their calls, and what their connections received. */
+import type {
+  ChannelCall,
+  ChannelOperation,
+  ChannelOutcome,
+  Receipt,
+} from "../../checks/channel-calls.ts";
+import { History, type Door, type Moment } from "../../checks/history.ts";
+import type { Random } from "../../kernel/random.ts";
+import type { RunningLife } from "../../platform/running-life.ts";
+import type { World } from "../../world.ts";
+import { messageOfPayload } from "./frames.ts";
+
+export const NAMES = 6;
+export const EVERYBODY = "*";
+/** After so long nothing is left of a request. */
+export const SETTLED_MS = 240_000;
+/** Between two requests of a client, in ms. */
+const PAUSE_MS = { least: 0.5, most: 20_000 };
+
+export const nameOf = (index: number): string => `channels:${index}`;
+
+/** What a connection has received, and up to when nothing is missing. */
+export interface Ear {
+  readonly hasDefaults: boolean;
+  readonly receipts: Receipt[];
+  heardUntil: Moment | null;
+  /** Requests that have no answer. */
+  unanswered: number;
+}
+
+/** A listing that a client has. */
+export interface Listed {
+  readonly kind: "channels" | "connections";
+  readonly begun: Moment;
+  readonly ended: Moment;
+  readonly rows: readonly string[];
+}
+
+/** What all clients of the workload share. */
+export class Shared {
+  readonly world: World;
+  readonly history: History<ChannelOperation, ChannelOutcome>;
+  readonly ears = new Map<number, Ear>();
+  readonly listed: Listed[] = [];
+  /** Own channels of connections, some of which have ended. */
+  readonly ids: string[] = [];
+  #messages = 0;
+
+  constructor(world: World) {
+    this.world = world;
+    this.history = new History(world.moments);
+  }
+
+  newMessage(): number {
+    return ++this.#messages;
+  }
+
+  newEar(connection: number, hasDefaults: boolean): Ear {
+    const ear: Ear = { hasDefaults, receipts: [], heardUntil: null, unanswered: 0 };
+    this.ears.set(connection, ear);
+    return ear;
+  }
+
+  receive(ear: Ear, channel: string, number: number | null, payload: Uint8Array): void {
+    const message = messageOfPayload(payload);
+    ear.receipts.push({ message, channel, number, at: this.world.moments.now() });
+  }
+
+  begin(
+    client: number,
+    door: Door,
+    connection: number | null,
+    operation: ChannelOperation,
+  ): ChannelCall {
+    this.world.operations++;
+    const call = this.history.begin({ client, door, connection, operation });
+    if (operation.type === "publish") {
+      this.world.time.after(SETTLED_MS, () => this.history.settle(call));
+    }
+    return call;
+  }
+
+  end(call: ChannelCall, outcome: ChannelOutcome | "unknown" | "refused"): void {
+    if (outcome === "unknown") this.history.giveUp(call);
+    else this.history.end(call, outcome);
+  }
+
+  pickChannel(random: Random): string {
+    const at = random.next();
+    if (at < 0.06) return EVERYBODY;
+    if (at < 0.2 && this.ids.length > 0) return random.pick(this.ids);
+    return nameOf(random.int(NAMES));
+  }
+}
+
+export interface Client {
+  readonly life: RunningLife;
+  readonly random: Random;
+  readonly number: number;
+  /** Requests to make. */
+  readonly most: number;
+}
+
+export const pause = async ({ life, random }: Client): Promise<void> =>
+  await life.settled(random.skewed(PAUSE_MS.least, PAUSE_MS.most), "pause", () => {});
