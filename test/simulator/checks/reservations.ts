@@ -8,6 +8,9 @@ import { describeCall, isAnswered, type Violation } from "./history.ts";
 import type { LimitTrack } from "./limit-bounds.ts";
 import { spanOf, type LimitCall, type LimitOperation, type LimitTerms } from "./limits.ts";
 
+/** How long a reservation may be settled unless it says so itself: docs/rate-limits.md. */
+const TTL_MS = 60_000;
+
 interface Reservation {
   readonly key: string;
   readonly cost: number;
@@ -18,6 +21,8 @@ interface Reservation {
   readonly result: LimitResult | null;
   readonly by: string;
   readonly calls: LimitCall[];
+  /** Calls with its id that came when it may have ended: each may have made another reservation. */
+  readonly late: LimitCall[];
   /** Calls that have settled it, or may have. */
   readonly settlements: LimitCall[];
 }
@@ -37,7 +42,7 @@ export function checkReservations(
   for (const call of calls) {
     const { operation, outcome } = call;
     if (outcome === "refused") continue;
-    if (operation.name === "reserve") noteReserve(call, operation, reservations);
+    if (operation.name === "reserve") noteReserve(call, operation, reservations, terms);
     if (operation.name !== "settle") continue;
     const reservation = reservations.get(`${operation.key} ${operation.id}`);
     if (reservation === undefined) continue;
@@ -72,8 +77,9 @@ type Reserve = Extract<LimitOperation, { name: "reserve" }>;
 
 function noteReserve(
   call: LimitCall,
-  { key, id, cost, ttlMs = 0 }: Reserve,
+  { key, id, cost, ttlMs = TTL_MS }: Reserve,
   reservations: Map<string, Reservation>,
+  { clocks, objectOf }: LimitTerms,
 ): void {
   const answer = isAnswered(call) ? call.outcome : null;
   if (answer?.success === false) return;
@@ -89,11 +95,14 @@ function noteReserve(
       result: answer?.results?.[0] ?? null,
       by: describeCall(call),
       calls: [call],
+      late: [],
       settlements: [],
     });
     return;
   }
   known.calls.push(call);
+  if (clocks.elapsed(objectOf(key), known.span, spanOf(call)).toMs >= known.ttlMs)
+    known.late.push(call);
   if (answer === null || known.isKnown) return;
   known.isKnown = true;
   known.span = { fromMs: known.span.fromMs, toMs: call.ended!.ms };
@@ -110,7 +119,7 @@ function isOpenFor(
 }
 
 function noteCharge(
-  { cost, span, isKnown, result, by, calls, settlements }: Reservation,
+  { cost, span, isKnown, result, by, calls, late, settlements }: Reservation,
   changes: readonly LimitCall[],
   track: LimitTrack,
 ): void {
@@ -125,8 +134,10 @@ function noteCharge(
     track.gifts.push({ span: { fromMs, toMs }, units: cost - leastSettled, isFreeOfCharge: false });
   }
   const common = { most: cost, result, by };
+  for (const call of late)
+    track.charges.push({ ...common, span: spanOf(call), least: 0, result: null });
   const answered = settlements.find(isAnswered);
-  if (isKnown && answered !== undefined) {
+  if (isKnown && late.length === 0 && answered !== undefined) {
     // Alone, it leaves the limit as if the real cost had been charged at first.
     const whole = { fromMs: span.fromMs, toMs: answered.ended!.ms };
     if (changes.every((call) => calls.includes(call) || !meets(spanOf(call), whole))) {

@@ -19,8 +19,8 @@ import type { WorkloadName } from "../../simulator/workloads/all.ts";
 import { violationLines } from "../../../scripts/simulate/report.ts";
 
 const DEPLOYMENT_RUNS = 8;
-const FIXED_RUNS = 64;
-const RANDOM_RUNS = 16;
+const FIXED_RUNS = 72;
+const RANDOM_RUNS = 8;
 /** Those of which hundreds of random runs have broken no promise. */
 const PROVEN: readonly WorkloadName[] = ["records", "semaphores"];
 /** Runs take seconds of the processor, which other tests have, too. */

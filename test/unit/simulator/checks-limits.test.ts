@@ -333,6 +333,21 @@ describe("a bucket", () => {
       ).toHaveLength(1);
     });
 
+    it("that is repeated after its TTL is another one", () => {
+      const again = (ms: number) =>
+        call(ms, ms + 1, { name: "reserve", key, id: "x", cost: 8, ttlMs: 1000 }, granted);
+      const left = (ms: number) =>
+        messagesOf(BUCKET, [
+          peek(0, 10),
+          reserve,
+          again(ms),
+          settle(ms + 2, settled),
+          peek(ms + 4, 0),
+        ]);
+      expect(left(500)).toEqual([expect.stringContaining("too much was charged")]);
+      expect(left(1500)).toEqual([]);
+    });
+
     it("is there until its TTL has passed", () => {
       expect(messagesOf(BUCKET, [reserve, settle(500, ended)])).toEqual([
         expect.stringMatching(/found it ended, but .* had reserved it for 1000 ms/),

@@ -55,6 +55,7 @@ class Bodies {
   #unreadBytes = 0;
   #room: (() => void) | null = null;
   #cancel: (() => void) | null = null;
+  #isStopped = false;
 
   constructor(network: Network, link: Link<Part>, side: Side, life: Life, onChange: () => void) {
     this.#network = network;
@@ -101,6 +102,8 @@ class Bodies {
       isCancelled = true;
       void reader.cancel(new Error("Network connection lost.")).catch(() => {});
     };
+    // A body that is answered to a client that has gone.
+    if (this.#isStopped) this.#cancel();
     try {
       for (;;) {
         const { done, value } = await reader.read();
@@ -141,6 +144,7 @@ class Bodies {
   }
 
   #stop(): void {
+    this.#isStopped = true;
     this.#cancel?.();
     this.#goOn();
   }
