@@ -58,7 +58,7 @@ export interface ReplayRules {
   readonly channelBytesMax: number;
   readonly groupBytesMax: number;
   /** The object that has a channel. */
-  groupOf(channel: string): string;
+  readonly groupOf: (channel: string) => string;
 }
 
 export const CHANNELS = "Channels";
