@@ -87,17 +87,23 @@ function bucketViolation(
 ): string | null {
   const { burst } = configuration;
   const rate = rateOf(configuration);
-  return intervalViolation(track, burst, (fromMs, toMs) => {
-    const passed = clocks.elapsed(object, { fromMs, toMs: fromMs }, { fromMs: toMs, toMs }).toMs;
+  return intervalViolation(track, burst, (from, toMs) => {
+    const passed = clocks.elapsed(object, from, { fromMs: toMs, toMs }).toMs;
     return burst + rate * passed;
   });
 }
 
-/** Whether more was granted in some interval than it admits. `least` is what the shortest one does. */
+/**
+ * Whether more was granted in some interval than it admits.
+ *
+ * @param least what the shortest interval admits
+ * @param admitted of the interval that begins with a charge, which was executed within `from`: where a clock is set meanwhile,
+ * a later moment may lie further back by it
+ */
 function intervalViolation(
   { charges, gifts }: LimitTrack,
   least: number,
-  admitted: (fromMs: number, toMs: number) => number,
+  admitted: (from: MsSpan, toMs: number) => number,
 ): string | null {
   const granted = charges.filter((charge) => charge.least > 0 && charge.span.toMs < Infinity);
   if (granted.reduce((sum, charge) => sum + charge.least, 0) <= least) return null;
@@ -111,7 +117,7 @@ function intervalViolation(
       sum += charge.least;
       if (sum <= least) continue;
       const { toMs } = charge.span;
-      const most = admitted(fromMs, toMs) + givenWithin(free, { fromMs, toMs });
+      const most = admitted(span, toMs) + givenWithin(free, { fromMs, toMs });
       if (sum <= most * (1 + ROUNDING)) continue;
       return (
         `${sum} units were granted within ${(toMs - fromMs).toFixed(1)} ms, where ${most.toFixed(3)} are allowed;` +
@@ -142,12 +148,8 @@ function windowsViolation(
     const windowMs = Number(windowNs) / 1e6;
     const violation =
       (clocks.isSteady(object) ? windowViolation(prefix + name, limit, windowMs, track) : null) ??
-      intervalViolation(track, limit, (fromMs, toMs) => {
-        const passed = clocks.elapsed(
-          object,
-          { fromMs, toMs: fromMs },
-          { fromMs: toMs, toMs },
-        ).toMs;
+      intervalViolation(track, limit, (from, toMs) => {
+        const passed = clocks.elapsed(object, from, { fromMs: toMs, toMs }).toMs;
         return limit * (Math.floor(passed / windowMs) + 2);
       });
     if (violation !== null) return `${prefix}${name}: ${violation}`;

@@ -187,6 +187,19 @@ describe("a bucket", () => {
     expect(messagesOf(BUCKET, [...grants(10, 0), ...grants(5, 60)], { clocks })).toHaveLength(1);
   });
 
+  it("a clock that went back while the first of several grants was under way may have gone back before it", () => {
+    const clocks = new ClockHistory();
+    clocks.set("shard 0", -Infinity, 500);
+    clocks.set("shard 0", 20, -500);
+    const granting = (beginMs: number, endMs: number, cost: number) =>
+      call(beginMs, endMs, limit(cost), granted);
+    const first = granting(0, 30, 10);
+    expect(messagesOf(BUCKET, [first, granting(1100, 1101, 1)], { clocks })).toEqual([]);
+    expect(messagesOf(BUCKET, [first, granting(1100, 1101, 2)], { clocks })).toHaveLength(1);
+    const known = granting(0, 10, 10);
+    expect(messagesOf(BUCKET, [known, granting(1100, 1101, 1)], { clocks })).toHaveLength(1);
+  });
+
   it("what was refunded is granted again, and no more", () => {
     const back = call(20, 21, refund(3), granted);
     expect(messagesOf(BUCKET, [...grants(10, 0), back, ...grants(3, 30)])).toEqual([]);
