@@ -55,6 +55,7 @@ describe("simulated runs of the whole server", () => {
     async () => {
       const plans = [...plansFrom(1, DEPLOYMENT_RUNS)].map((plan): Plan => ({
         ...plan,
+        workloads: [...new Set<WorkloadName>(["records", ...plan.workloads])],
         hasFaults: true,
         release: BEFORE,
       }));
