@@ -263,6 +263,8 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     await page.keyboard.press("Escape");
     await gone(page.locator("dialog[open]"));
     await expect.poll(focused, PATIENT).toBe("ada");
+    // The window has closed, but the step back that takes its address away may still be under way.
+    await expect.poll(() => page.url(), PATIENT).toMatch(/#limits\?limit=api$/);
     await page.goBack();
     await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
     await page.keyboard.press("/");
