@@ -8,11 +8,13 @@ import { isSeed, planOf, plansFrom, readPlan, SEEDS } from "../test/simulator/ca
 import { WORKLOADS, type WorkloadName } from "../test/simulator/workloads/all.ts";
 import { simulateAllowances } from "./simulate/allowances.ts";
 import { EXIT_USAGE } from "./simulate/exit.ts";
+import { PartsFile } from "./simulate/parts.ts";
 import { findPlanted } from "./simulate/planted.ts";
 import { simulateOne } from "./simulate/one-run.ts";
 import { simulateServer } from "./simulate/server.ts";
 
-const USAGE = `usage: npm run simulate -- [--seeds 1000] [--hours 1] [--first SEED] [--threads N] [--failures 1] [--workloads a,b]
+const USAGE = `usage: npm run simulate -- [--seeds 1000] [--hours 1] [--first SEED] [--threads N] [--failures 1]
+                            [--workloads a,b | --results FILE]
        npm run simulate -- --seed N [--trace]
        npm run simulate -- --plan JSON [--trace]
        npm run simulate -- --planted [--fault NAME] [--seeds 1000] [--threads N]
@@ -56,15 +58,23 @@ async function run(): Promise<void> {
   if (values.planted === true) {
     return await findPlanted({ name: values.fault ?? null, seeds, threads });
   }
+  const { workloads, results } = values;
+  if (workloads !== undefined && results !== undefined) {
+    throw new UsageError("--results sums up runs of all workloads: it can't go with --workloads");
+  }
   const first = values.first === undefined ? randomInt(SEEDS) : seedOf(values.first);
   await simulateServer({
     first,
     seeds,
-    plans: plansFrom(first, seeds, values.workloads?.split(",").map(workloadOf)),
-    hasAllWorkloads: values.workloads === undefined,
+    plans: plansFrom(first, seeds, workloads?.split(",").map(workloadOf)),
+    hasAllWorkloads: workloads === undefined,
     durationMs: numberOf("hours", values.hours ?? String(DEFAULTS.hours)) * HOUR_MS,
     failuresMax: wholeOf("failures", values.failures ?? String(DEFAULTS.failures)),
     threads,
+    file:
+      results === undefined
+        ? null
+        : usable("results", () => new PartsFile(results, { first, runs: seeds })),
   });
 }
 
@@ -91,6 +101,7 @@ function parse() {
       seed: text,
       plan: text,
       workloads: text,
+      results: text,
       trace: flag,
       planted: flag,
       fault: text,

@@ -3,7 +3,7 @@ import type { Plan } from "../../test/simulator/campaign/plan.ts";
 import { play } from "../../test/simulator/campaign/play.ts";
 import { loadReleases } from "../../test/simulator/campaign/releases.ts";
 import { EXIT_VIOLATION } from "./exit.ts";
-import { faultTable, undecidedLines, violationLines } from "./report.ts";
+import { faultTable, undecidedLine, violationLines } from "./report.ts";
 
 export async function simulateOne(plan: Plan, hasTrace: boolean): Promise<void> {
   console.log(`plan ${JSON.stringify(plan)}`);
@@ -14,6 +14,7 @@ export async function simulateOne(plan: Plan, hasTrace: boolean): Promise<void> 
     `${played.operations} operations, ${played.events} events, hash ${played.hash}, ` +
       `${played.violations.length} violations`,
   );
-  for (const line of [...undecidedLines(played), ...violationLines(played)]) console.error(line);
+  for (const key of played.undecided) console.error(undecidedLine(plan.seed, key));
+  for (const line of violationLines(played)) console.error(line);
   if (played.violations.length > 0) process.exitCode = EXIT_VIOLATION;
 }

@@ -29,10 +29,9 @@ export function violationLines({ violations }: Played): string[] {
   return left > 0 ? [...lines, `and ${left} more`] : lines;
 }
 
-/** Parts of a run that no checker could judge. */
-export function undecidedLines({ plan, undecided }: Played): string[] {
-  return undecided.map((key) => `undecided: seed ${plan.seed}: too many calls overlap on ${key}`);
-}
+/** A key that no checker could judge. */
+export const undecidedLine = (seed: number, key: string): string =>
+  `undecided: seed ${seed}: too many calls overlap on ${key}`;
 
 function wrapped(text: string, width: number): string[] {
   const lines: string[] = [""];

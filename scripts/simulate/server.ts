@@ -1,28 +1,16 @@
 /** A campaign of simulated runs of the whole server: its progress, its faults, and the runs that broke a promise. */
-import { mkdirSync, writeFileSync } from "node:fs";
-import { SingleBar } from "cli-progress";
-import { campaign, type CampaignTotals } from "../../test/simulator/campaign/campaign.ts";
-import { writePlan, type Plan } from "../../test/simulator/campaign/plan.ts";
-import type { Played } from "../../test/simulator/campaign/play.ts";
-import { play } from "../../test/simulator/campaign/play.ts";
-import { Player } from "../../test/simulator/campaign/player.ts";
-import { loadReleases } from "../../test/simulator/campaign/releases.ts";
-import { shrunk } from "../../test/simulator/campaign/shrink.ts";
+import { campaign } from "../../test/simulator/campaign/campaign.ts";
+import type { Plan } from "../../test/simulator/campaign/plan.ts";
 import { missingFaults } from "../../test/simulator/faults/required.ts";
 import { EXIT_VIOLATION } from "./exit.ts";
-import { faultTable, undecidedLines, violationLines } from "./report.ts";
+import { failureLines, shrinkFailed } from "./failures.ts";
+import type { PartsFile } from "./parts.ts";
+import { Progress } from "./progress.ts";
+import { faultTable, undecidedLine, violationLines } from "./report.ts";
+import { resultOf, summaryOf, sumOf, type Result } from "./result.ts";
 
 /** A campaign of at least this many runs fails when a fault at a step of the list has not happened. */
 const RUNS_WITH_ALL_FAULTS = 1000;
-/** Where traces are written. */
-const FOLDER = ".wrangler/simulator";
-/** How many lines of a trace are printed: its last ones. */
-const LINES_PRINTED = 60;
-/** Time between two lines of progress where no bar can be drawn, in ms. */
-const PROGRESS_MS = 30_000;
-const HOUR_MS = 3_600_000;
-const BAR =
-  "[{bar}] {value}/{total} runs, {rate} a second, {hours} simulated hours, {operations} operations, {faults} faults, {violations} runs with violations";
 
 export async function simulateServer(options: {
   readonly first: number;
@@ -34,91 +22,69 @@ export async function simulateServer(options: {
   readonly durationMs: number;
   readonly failuresMax: number;
   readonly threads: number | undefined;
+  /** Where the result goes, and those of other parts of the campaign are; null for a campaign of one part. */
+  readonly file: PartsFile | null;
 }): Promise<void> {
-  const { first, seeds, plans, failuresMax, durationMs, threads } = options;
-  console.log(`seeds ${first} to ${first + seeds - 1}: --first ${first} repeats them`);
-  const bar = new SingleBar({
-    format: BAR,
-    hideCursor: true,
-    noTTYOutput: true,
-    notTTYSchedule: PROGRESS_MS,
-  });
-  const beganMs = Date.now();
-  const figuresOf = (totals: CampaignTotals): object => ({
-    rate: (totals.runs / Math.max(1, (Date.now() - beganMs) / 1000)).toFixed(1),
-    hours: (totals.simulatedMs / HOUR_MS).toFixed(1),
-    operations: totals.operations,
-    faults: faultsOf(totals),
-    violations: totals.failed.length,
-  });
-  const stopped = new AbortController();
-  const stop = (): void => {
-    console.error("\nends with the runs that have begun; interrupt again to end at once");
-    stopped.abort();
-  };
-  process.once("SIGINT", stop);
-  bar.start(seeds, 0, { rate: 0, hours: 0, operations: 0, faults: 0, violations: 0 });
+  const { first, seeds, plans, failuresMax, durationMs, threads, file } = options;
+  if (seeds > 0) {
+    console.log(`seeds ${first} to ${first + seeds - 1}: --first ${first} repeats them`);
+  }
+  const progress = new Progress(seeds);
+  const interruption = interruptible();
   const totals = await campaign({
     plans,
     failuresMax,
-    untilMs: beganMs + durationMs,
-    signal: stopped.signal,
+    untilMs: Date.now() + durationMs,
+    signal: interruption.signal,
     ...(threads !== undefined && { threads }),
-    onRun: (_, sofar) => bar.update(sofar.runs, figuresOf(sofar)),
+    onRun: (played, sofar) => {
+      const [violation] = violationLines(played);
+      if (violation !== undefined) progress.print(`seed ${played.plan.seed}: ${violation}`);
+      progress.update(sofar);
+    },
   });
-  bar.stop();
-  process.off("SIGINT", stop);
-  console.log(faultTable(new Map([...totals.faults].toSorted(([a], [b]) => (a < b ? -1 : 1)))));
-  if (options.hasAllWorkloads) reportMissing(totals);
-  for (const line of totals.undecided.flatMap(undecidedLines)) console.error(line);
-  for (const failed of totals.failed) await reportFailed(failed);
-  if (totals.failed.length > 0) process.exitCode = EXIT_VIOLATION;
-  console.log(summaryOf(totals, Date.now() - beganMs));
+  progress.stop();
+  interruption.end();
+  const part = resultOf(totals);
+  if (part.runs > 0) file?.append(first, part);
+  const parts = [...(file?.before ?? []), part];
+  const whole = sumOf(parts);
+  report(whole, options.hasAllWorkloads);
+  console.log(`${summaryOf(part)}, in ${(progress.tookMs / 1000).toFixed(0)} s`);
+  if (parts.length > 1) console.log(`all parts of this commit: ${summaryOf(whole)}`);
+  // Ctrl-C has ended the process of esbuild, too, and without it no smaller run can be played.
+  if (interruption.signal.aborted) return;
+  for (const failed of totals.failed) await shrinkFailed(failed);
 }
 
-function reportMissing(totals: CampaignTotals): void {
-  if (totals.runs < RUNS_WITH_ALL_FAULTS) return;
-  const missing = missingFaults(totals.faults);
+function report(result: Result, hasAllWorkloads: boolean): void {
+  console.log(
+    faultTable(new Map(Object.entries(result.faults).toSorted(([a], [b]) => (a < b ? -1 : 1)))),
+  );
+  if (hasAllWorkloads) reportMissing(result);
+  for (const { seed, key } of result.undecided) console.error(undecidedLine(seed, key));
+  for (const failed of result.failed) console.error(`\n${failureLines(failed).join("\n")}`);
+  if (result.failed.length > 0) process.exitCode = EXIT_VIOLATION;
+}
+
+function reportMissing({ runs, faults }: Result): void {
+  if (runs < RUNS_WITH_ALL_FAULTS) return;
+  const missing = missingFaults(new Map(Object.entries(faults)));
   for (const fault of missing) console.error(`never happened: ${fault}`);
   if (missing.length > 0) process.exitCode = EXIT_VIOLATION;
 }
 
-async function reportFailed(failed: Played): Promise<void> {
-  const { seed } = failed.plan;
-  console.error(`\nseed ${seed}: ${failed.violations.length} violations`);
-  for (const line of violationLines(failed)) console.error(line);
-  // A run that has ended its thread would end this one, too.
-  if (failed.events === 0) {
-    console.error(`repeat it:          npm run simulate -- --seed ${seed} --trace`);
-    return;
-  }
-  const player = new Player();
-  const smallest = await shrunk(failed, async (plan) => await player.play(plan));
-  await player.close();
-  const releases = await loadReleases();
-  const lines: string[] = [];
-  const { violations } = await play(smallest.plan, releases, (line) => lines.push(line));
-  mkdirSync(FOLDER, { recursive: true });
-  const path = `${FOLDER}/${seed}.trace`;
-  const text = violationLines({ ...smallest, violations }).join("\n");
-  writeFileSync(path, `${JSON.stringify(smallest.plan)}\n${lines.join("\n")}\n${text}\n`);
-  console.error(`repeat it:          npm run simulate -- --seed ${seed} --trace`);
-  console.error(
-    `repeat it, shrunk:  npm run simulate -- --plan '${writePlan(smallest.plan)}' --trace`,
-  );
-  console.error(`the trace of the shrunk run is ${path}, ${lines.length} lines; its end:`);
-  for (const line of lines.slice(-LINES_PRINTED)) console.error(line);
-  console.error(text);
+/** A signal that Ctrl-C aborts, until `end`. A second Ctrl-C ends the process. */
+function interruptible(): { readonly signal: AbortSignal; readonly end: () => void } {
+  const stopped = new AbortController();
+  const stop = (): void => {
+    console.error("\nends with the runs that have begun; interrupt again to end at once");
+    stopped.abort();
+    end();
+  };
+  const end = (): void => {
+    for (const name of ["SIGINT", "SIGTERM"]) process.off(name, stop);
+  };
+  for (const name of ["SIGINT", "SIGTERM"]) process.on(name, stop);
+  return { signal: stopped.signal, end };
 }
-
-function summaryOf(totals: CampaignTotals, tookMs: number): string {
-  const { runs, simulatedMs, operations, failed, undecided } = totals;
-  const keys = undecided.reduce((sum, played) => sum + played.undecided.length, 0);
-  return (
-    `${runs} runs in ${(tookMs / 1000).toFixed(0)} s: ${(simulatedMs / HOUR_MS).toFixed(1)} simulated hours, ` +
-    `${operations} operations, ${faultsOf(totals)} faults; ${failed.length} runs with violations, ${keys} undecided keys`
-  );
-}
-
-const faultsOf = ({ faults }: CampaignTotals): number =>
-  [...faults.values()].reduce((sum, count) => sum + count, 0);
