@@ -14,15 +14,15 @@ const TTL_MS = 60_000;
 interface Reservation {
   readonly key: string;
   readonly cost: number;
-  /** Of its calls up to the first answer. */
+  /** When it was made: from the first of its calls to the first answer. */
   span: MsSpan;
   isKnown: boolean;
   readonly ttlMs: number;
   readonly result: LimitResult | null;
   readonly by: string;
+  /** The one that was answered first, or else the first one. */
+  madeBy: LimitCall;
   readonly calls: LimitCall[];
-  /** Calls with its id that came when it may have ended: each may have made another reservation. */
-  readonly late: LimitCall[];
   /** Calls that have settled it, or may have. */
   readonly settlements: LimitCall[];
 }
@@ -42,7 +42,7 @@ export function checkReservations(
   for (const call of calls) {
     const { operation, outcome } = call;
     if (outcome === "refused") continue;
-    if (operation.name === "reserve") noteReserve(call, operation, reservations, terms);
+    if (operation.name === "reserve") noteReserve(call, operation, reservations);
     if (operation.name !== "settle") continue;
     const reservation = reservations.get(`${operation.key} ${operation.id}`);
     if (reservation === undefined) continue;
@@ -63,7 +63,7 @@ export function checkReservations(
       ...(changesOf.get(key) ?? []),
       ...(changesOf.get(null) ?? []).filter(isAbout(key)),
     ];
-    noteCharge(reservation, others, trackOf(key));
+    noteCharge(reservation, { late: lateCalls(reservation, terms), others }, trackOf(key));
   }
   return violations;
 }
@@ -79,7 +79,6 @@ function noteReserve(
   call: LimitCall,
   { key, id, cost, ttlMs = TTL_MS }: Reserve,
   reservations: Map<string, Reservation>,
-  { clocks, objectOf }: LimitTerms,
 ): void {
   const answer = isAnswered(call) ? call.outcome : null;
   if (answer?.success === false) return;
@@ -94,18 +93,39 @@ function noteReserve(
       ttlMs,
       result: answer?.results?.[0] ?? null,
       by: describeCall(call),
+      madeBy: call,
       calls: [call],
-      late: [],
       settlements: [],
     });
     return;
   }
   known.calls.push(call);
-  if (clocks.elapsed(objectOf(key), known.span, spanOf(call)).toMs >= known.ttlMs)
-    known.late.push(call);
-  if (answer === null || known.isKnown) return;
+  if (known.isKnown) return;
+  const { fromMs, toMs } = known.span;
+  known.span = {
+    fromMs,
+    toMs: answer === null ? Math.max(toMs, spanOf(call).toMs) : call.ended!.ms,
+  };
+  if (answer === null) return;
   known.isKnown = true;
-  known.span = { fromMs: known.span.fromMs, toMs: call.ended!.ms };
+  known.madeBy = call;
+}
+
+/**
+ * Calls that may have come when the reservation had ended: each may have made another one. A call that was given up may be the
+ * first that was sent, as it may be executed after those that repeat it.
+ */
+function lateCalls(
+  { key, span, ttlMs, madeBy, calls }: Reservation,
+  { clocks, objectOf }: LimitTerms,
+): LimitCall[] {
+  const object = objectOf(key);
+  return calls.filter(
+    (call) =>
+      call !== madeBy &&
+      call.operation.name === "reserve" &&
+      clocks.elapsed(object, span, spanOf(call)).toMs >= ttlMs,
+  );
 }
 
 /** Whether a reservation was there for sure all the while that a call to settle it lasted. */
@@ -119,8 +139,8 @@ function isOpenFor(
 }
 
 function noteCharge(
-  { cost, span, isKnown, result, by, calls, late, settlements }: Reservation,
-  changes: readonly LimitCall[],
+  { cost, span, isKnown, result, by, calls, settlements }: Reservation,
+  { late, others }: { readonly late: readonly LimitCall[]; readonly others: readonly LimitCall[] },
   track: LimitTrack,
 ): void {
   const costs = settlements.map(settledCostOf);
@@ -140,7 +160,7 @@ function noteCharge(
   if (isKnown && late.length === 0 && answered !== undefined) {
     // Alone, it leaves the limit as if the real cost had been charged at first.
     const whole = { fromMs: span.fromMs, toMs: answered.ended!.ms };
-    if (changes.every((call) => calls.includes(call) || !meets(spanOf(call), whole))) {
+    if (others.every((call) => calls.includes(call) || !meets(spanOf(call), whole))) {
       track.charges.push({ ...common, span: whole, least: leastSettled, mostAfter: leastSettled });
       return;
     }

@@ -361,6 +361,20 @@ describe("a bucket", () => {
       expect(left(1500)).toEqual([]);
     });
 
+    it("may be another one where a call that was given up comes after the TTL of the call that repeated it", () => {
+      const givenUp = { ...reserve, endedMs: 300, outcome: "unknown" as const };
+      const again = call(
+        400,
+        500,
+        { name: "reserve", key, id: "x", cost: 8, ttlMs: 1000 },
+        granted,
+      );
+      const left = (settledMs: number) =>
+        messagesOf(BUCKET, [peek(0, 10), { ...givenUp, settledMs }, again, peek(1700, 0)]);
+      expect(left(900)).toEqual([expect.stringContaining("too much was charged")]);
+      expect(left(1600)).toEqual([]);
+    });
+
     it("is there until its TTL has passed", () => {
       expect(messagesOf(BUCKET, [reserve, settle(500, ended)])).toEqual([
         expect.stringMatching(/found it ended, but .* had reserved it for 1000 ms/),
