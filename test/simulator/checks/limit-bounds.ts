@@ -8,6 +8,7 @@ import type {
 } from "../../../src/wire/ratelimit/configuration.ts";
 import type { MsSpan } from "../../support/models/span.ts";
 import type { ClockHistory } from "./clocks.ts";
+import type { ObjectTime } from "./object-time.ts";
 
 /** Units that left a limit. */
 export interface Charge {
@@ -266,8 +267,7 @@ function bucketWithName(
 export function figureViolation(
   configuration: RateLimitConfiguration,
   track: LimitTrack,
-  clocks: ClockHistory,
-  object: string,
+  time: ObjectTime,
 ): string | null {
   if (!track.isExact) return null;
   const bucket = bucketWithName(configuration);
@@ -275,12 +275,12 @@ export function figureViolation(
     const [{ burst }, name] = bucket;
     const rate = rateOf(bucket[0]);
     const violation = pairViolation(name, track, burst, (from, to) => {
-      const passed = clocks.elapsed(object, from.span, to.span);
+      const passed = time.elapsed(from.span, to.span);
       return { fromMs: rate * passed.fromMs, toMs: rate * passed.toMs };
     });
     if (violation !== null) return violation;
   }
-  if (!clocks.isSteady(object)) return null;
+  if (!time.isSteady) return null;
   const [quotas, prefix] =
     configuration.strategy === "fixed_window"
       ? [configuration.quotas, ""]
@@ -306,7 +306,8 @@ const NOTHING: MsSpan = { fromMs: 0, toMs: 0 };
 
 /**
  * @param most units when a limit is fresh
- * @param gained by a limit between two figures, at least and at most; null where they can't be compared
+ * @param gained by a limit between two figures, at least and at most: less than 0 where a restart may have taken time back that only
+ * reads have seen; null where they can't be compared
  */
 function pairViolation(
   name: string,

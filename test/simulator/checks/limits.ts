@@ -14,6 +14,7 @@ import type { MsSpan } from "../../support/models/span.ts";
 import type { ClockHistory } from "./clocks.ts";
 import { describeCall, isAnswered, type Call, type Violation } from "./history.ts";
 import { boundViolation, figureViolation, type LimitTrack } from "./limit-bounds.ts";
+import { type Activity, ObjectTime } from "./object-time.ts";
 import { checkReservations } from "./reservations.ts";
 
 /** A limit of one caller: the name and key of it, in any form that is the same throughout a run. */
@@ -90,15 +91,69 @@ export function checkLimits(calls: readonly LimitCall[], terms: LimitTerms): Vio
   };
   for (const call of firstOfRepeated(calls, terms)) noteCall(call, trackOf, terms);
   const violations = [...checkReservations(calls, trackOf, terms)];
+  const timeOf = timesOf(calls, terms);
   for (const [key, track] of tracks) {
     const configuration = configurationOf(terms.strategyOf(key));
     const object = terms.objectOf(key);
     const message =
       boundViolation(configuration, track, terms.clocks, object) ??
-      figureViolation(configuration, track, terms.clocks, object);
+      figureViolation(configuration, track, timeOf(object));
     if (message !== null) violations.push({ promise: "Limits", subject: key, message });
   }
   return violations;
+}
+
+/** The time of each object, by its name. */
+function timesOf(
+  calls: readonly LimitCall[],
+  { clocks, objectOf }: LimitTerms,
+): (object: string) => ObjectTime {
+  const times = new Map<string, ObjectTime>();
+  const byObject = Map.groupBy(
+    calls.flatMap((call) => executionsOf(call, objectOf)),
+    ({ object }) => object,
+  );
+  return (object) => {
+    let time = times.get(object);
+    if (time === undefined) {
+      const executions = byObject.get(object) ?? [];
+      const activity: Activity = {
+        readings: executions.map(({ span }) => span),
+        rows: executions.filter(({ hasRow }) => hasRow).map(({ span }) => span),
+      };
+      times.set(object, (time = new ObjectTime(clocks, object, activity)));
+    }
+    return time;
+  };
+}
+
+interface Execution {
+  readonly object: string;
+  readonly span: MsSpan;
+  /** The object wrote a row for it. */
+  readonly hasRow: boolean;
+}
+
+/** Where a call was surely executed. A repeated one may have been executed before; a second copy answers relaxed ones. */
+function executionsOf(call: LimitCall, objectOf: (key: string) => string): Execution[] {
+  const { operation } = call;
+  if (!isAnswered(call)) return [];
+  const span = spanOf(call);
+  const isCharged = call.outcome.success;
+  switch (operation.name) {
+    case "limit":
+      if (operation.isRelaxed === true || operation.once !== undefined) return [];
+      return [{ object: objectOf(operation.key), span, hasRow: isCharged }];
+    case "peek":
+      return [{ object: objectOf(operation.key), span, hasRow: false }];
+    case "limitAll": {
+      if (!isCharged) return [];
+      const charged = operation.entries.filter(({ isShadow = false }) => !isShadow);
+      return charged.map(({ key }) => ({ object: objectOf(key), span, hasRow: true }));
+    }
+    default:
+      return [];
+  }
 }
 
 const emptyTrack = (): LimitTrack => ({ charges: [], gifts: [], figures: [], isExact: true });

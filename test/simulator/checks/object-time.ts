@@ -1,6 +1,7 @@
 /**
- * The time of one object, as closely as clocks and calls tell it. It goes back only where the object's clock went back and the
- * object restarted: then it goes on at the time of its last row, and only reads have seen a later one.
+ * The time of one object, as closely as clocks and calls tell it. It goes back only where the object restarts after its clock went
+ * back. It then continues from the time of the object's last row, or from its clock if that is later. Only reads can have seen a
+ * later time, as each write has a row.
  */
 import type { MsSpan } from "../../support/models/span.ts";
 import { type ClockHistory, ROUNDING_MS, SLEWED_PACE, type StepBack } from "./clocks.ts";
@@ -38,6 +39,11 @@ export class ObjectTime {
     this.returns = steps.length === 0 ? [] : this.#returnsOf(steps, rows);
   }
 
+  /** Whether the object's clock was never set during the run. */
+  get isSteady(): boolean {
+    return this.#clocks.isSteady(this.#object);
+  }
+
   /** How much of it may have passed from a moment of one span of true time to a later one of another span; less than 0 over a return. */
   elapsed(from: MsSpan, to: MsSpan): MsSpan {
     const passed = this.#clocks.elapsed(this.#object, from, to);
@@ -70,7 +76,7 @@ export class ObjectTime {
     return backMs;
   }
 
-  /** No more is taken back than had passed since the last row, and than the clock went back since then. */
+  /** A restart takes back at most the time that had passed since the last row, and at most what the clock went back since then. */
   #returnsOf(steps: readonly StepBack[], rows: readonly MsSpan[]): Return[] {
     const returns: Return[] = [];
     for (const atMs of this.#clocks.startsOf(this.#object)) {

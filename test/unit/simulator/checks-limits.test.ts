@@ -187,6 +187,34 @@ describe("a bucket", () => {
     expect(messagesOf(BUCKET, [...grants(10, 0), ...grants(5, 60)], { clocks })).toHaveLength(1);
   });
 
+  describe("of a shard that restarts with a clock that went back", () => {
+    const peek = (ms: number, left: number) =>
+      call(ms, ms + 1, { name: "peek", key }, says(result(true, left)));
+    const charged = call(0, 1, limit(8), says(result(true, 2)));
+    const wentBack = (startMs: number | null): ClockHistory => {
+      const clocks = new ClockHistory();
+      clocks.set("shard 0", 5100, -4000);
+      if (startMs !== null) clocks.start("shard 0", startMs);
+      return clocks;
+    };
+
+    it("a look may have found more than is left when the shard continues from the time of its last row", () => {
+      const calls = [charged, peek(5000, 7), peek(5300, 3)];
+      expect(messagesOf(BUCKET, calls, { clocks: wentBack(5200) })).toEqual([]);
+      expect(messagesOf(BUCKET, calls, { clocks: wentBack(null) })).toEqual([
+        expect.stringContaining("too much was charged"),
+      ]);
+    });
+
+    it("a charge with a row of its own leaves no less than it did", () => {
+      const row = call(5050, 5051, limit(1), says(result(true, 6)));
+      const left = (units: number) =>
+        messagesOf(BUCKET, [charged, row, peek(5300, units)], { clocks: wentBack(5200) });
+      expect(left(6)).toEqual([]);
+      expect(left(4)).toEqual([expect.stringContaining("too much was charged")]);
+    });
+  });
+
   it("a clock that went back while the first of several grants was under way may have gone back before it", () => {
     const clocks = new ClockHistory();
     clocks.set("shard 0", -Infinity, 500);

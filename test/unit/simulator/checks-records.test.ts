@@ -188,7 +188,7 @@ const CORRECT: readonly Case[] = [
     clockOf([-10_000, 50_000], [20, 0]),
   ],
   [
-    "of a clock that went back over a restart: the shard goes on at the time of its last row, which a read has seen pass",
+    "of a restart with a clock that went back: the shard continues from the time of its last row, though a read has seen a later time",
     [
       call(0, 1, insert(1n, ms(3458)), ok),
       call(70, 71, query, { success: true, record: { left: leftOfMs(3388) } }),
