@@ -248,6 +248,57 @@ describe("rows written", () => {
   });
 });
 
+describe("a cut of the journal", () => {
+  const MEGABYTES = 6;
+  const bufferOf = (i: number): ModelRequest => ({
+    type: "set",
+    key: `buffer:${i}`,
+    ttlType: HOURS,
+    ttl: FOREVER,
+    value: new Uint8Array(60_000).fill(i),
+  });
+  const tables = async (): Promise<string[]> =>
+    await runInDurableObject(stub(), (_, { storage }) =>
+      storage.sql
+        .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE name LIKE 'journal%'")
+        .toArray()
+        .map(({ name }) => name),
+    );
+
+  /** Commits until the next generation has its journal. */
+  async function beginCut(): Promise<void> {
+    for (let i = 0; i < MEGABYTES * 17; i++) await apply(bufferOf(i));
+    await apply(insert("k", 0n));
+    for (let i = 0; i < 500; i++) {
+      await apply(increase("k"));
+      if ((await tables()).includes("journal_1")) return;
+    }
+    throw new Error("no cut has begun");
+  }
+
+  it("a cut ends though the shard restarts after each commit, and nothing is lost", async () => {
+    await beginCut();
+    for (let i = 0; i < MEGABYTES + 2; i++) {
+      await abortAllDurableObjects();
+      await apply(increase("k"));
+    }
+    expect(await tables()).toEqual(["journal_1"]);
+    await abortAllDurableObjects();
+    expect((await stub().figures()).records).toBe(MEGABYTES * 17 + 1);
+    const last = { type: "get", key: `buffer:${MEGABYTES * 17 - 1}` } as const;
+    expect(await apply(last)).toMatch(/(65){100}$/);
+  });
+
+  it("a shard that restarts during a cut counts the rows of the next journal alone", async () => {
+    await beginCut();
+    const { journalRows } = await stub().figures();
+    await abortAllDurableObjects();
+    expect(await stub().figures()).toMatchObject({ journalRows });
+    await apply(increase("k"));
+    expect(await stub().figures()).toMatchObject({ journalRows: journalRows + 1 });
+  });
+});
+
 describe("alarm", () => {
   const short = (key: string, ttl: bigint): ModelRequest => ({
     type: "insert",

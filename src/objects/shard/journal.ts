@@ -4,11 +4,12 @@
  * A generation is a snapshot and the journal that began with it. Cutting the journal means: open the journal of the next
  * generation, write the next snapshot beside the present one, a step at a time, then name the next generation in the one
  * row that says which is in force, and drop the tables of the old one. Dropping a table writes no rows, where deleting
- * would be billed row by row, and a crash at any point leaves a generation in force that is whole. The journal writes, but
- * does not decide when: that is `GroupCommit`.
+ * would be billed row by row, and a crash at any point leaves a generation in force that is whole. An object that starts
+ * in the middle of a cut goes on with it. The journal writes, but does not decide when: that is `GroupCommit`.
  */
 import type { Engine } from "../../engine/engine.ts";
 import type { HashKey } from "../../engine/hash.ts";
+import { HASH_END } from "../../engine/table.ts";
 import type { Placement } from "../../wire/batch.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import {
@@ -84,7 +85,7 @@ export class Journal {
   #generation = 0;
   /** Generation that commits go to: the one in force, or the next while a snapshot is being written. */
   #open = 0;
-  /** Rows and bytes of the journal since it was last cut. */
+  /** Rows and bytes of the journal since it was last cut, or since the cut under way began. */
   rows = 0;
   bytes = 0;
   /** Where the snapshot under way goes on; null when none is. */
@@ -136,12 +137,29 @@ export class Journal {
     this.#restoreJournal(this.#generation);
     const next = this.#generation + 1;
     if (!hasTable(this.#sql, `journal_${next}`)) return;
-    // A cut was under way: what it wrote of its snapshot is of no use, its journal is.
-    this.#restoreJournal(next);
+    this.#resumeCut(next);
+  }
+
+  /**
+   * A cut was under way, and goes on where it was: a shard that is put to sleep after each commit would else begin its
+   * snapshot again and again, and its journal would never be cut.
+   */
+  #resumeCut(next: number): void {
     this.#open = next;
-    this.#write(`DROP TABLE snapshot_${next}`);
-    this.#createTable(`snapshot_${next}`);
+    const snapshot = `snapshot_${next}`;
+    this.#snapshotRows = this.#sql
+      .exec<{ rows: number }>(`SELECT count(*) AS rows FROM ${snapshot}`)
+      .one().rows;
     this.#cursor = 0;
+    const last = `SELECT n, row FROM ${snapshot} ORDER BY n DESC LIMIT 1`;
+    for (const { n, row } of this.#sql.exec<{ n: number; row: ArrayBuffer }>(last)) {
+      this.#cursor = n;
+      // The time of this row may be later than that of any commit, and records that had ended by then are not in it.
+      this.#engine.restore(new Uint8Array(row));
+    }
+    this.rows = 0;
+    this.bytes = 0;
+    this.#restoreJournal(next);
   }
 
   /** Records have been written, though they may be gone. */
@@ -283,8 +301,11 @@ export class Journal {
       SNAPSHOT_STEP_BYTES,
       JOURNAL_ROW_BYTES_MAX,
     );
+    // The number of a step's last row says where the next step begins. Releases before 0.5.0 count from 1: these are
+    // hashes of the first segment, with which a cut begins.
+    let n = (step.cursor ?? HASH_END) - step.rows.length;
     for (const row of step.rows) {
-      this.#write(`INSERT INTO snapshot_${this.#open} (row) VALUES (?)`, row);
+      this.#write(`INSERT INTO snapshot_${this.#open} (n, row) VALUES (?, ?)`, ++n, row);
       this.#snapshotRows++;
     }
     this.#cursor = step.cursor;

@@ -101,7 +101,7 @@ const GROWTH = 9 / 8;
 const CUT_ROWS = 5;
 /** Rows of a shard's first use: its tables, its row, the note of shard 0 and the list of namespaces. */
 const FIRST_ROWS = 16;
-/** A life may begin a cut again, whose snapshot the one before had begun. */
+/** A life writes again what a crash has taken of the cut under way. */
 const LIFE_ROWS = 8;
 const ALARM_INTERVAL_MS = 1000;
 /** Alarms that ring at once until a life knows by how much the platform's clock is ahead: each tries twice as much. */

@@ -95,6 +95,14 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 6,
   },
   {
+    name: "a start takes the snapshot of a cut under way for complete",
+    module: "src/objects/shard/journal.ts",
+    text: "this.#cursor = n;",
+    planted: "this.#cursor = HASH_END;",
+    workload: "records",
+    seed: 6,
+  },
+  {
     name: "a large commit is stored up to its first row",
     module: "src/objects/shard/journal.ts",
     text: "for (const row of this.#engine.takeCommit(JOURNAL_ROW_BYTES_MAX)) this.#writeRow(row);",

@@ -41,10 +41,10 @@ export class Disk {
   load(options: EngineOptions, nowMs: number): Engine {
     const engine = new Engine(options);
     engine.advance(nowMs);
-    for (const row of [...this.#snapshot, ...this.#journal, ...(this.#next?.journal ?? [])]) {
-      engine.restore(row);
-    }
-    if (this.#next !== null) this.#next = { ...this.#next, snapshot: [], cursor: 0 };
+    for (const row of [...this.#snapshot, ...this.#journal]) engine.restore(row);
+    // A cut goes on where it was: of its snapshot only the last row is read.
+    for (const row of this.#next?.snapshot.slice(-1) ?? []) engine.restore(row);
+    for (const row of this.#next?.journal ?? []) engine.restore(row);
     return engine;
   }
 }
