@@ -88,8 +88,10 @@ export class Witness implements Watcher {
     this.alarms.note(nameOf(object), this.#moments.now().ms);
   }
 
-  onSocket(object: SimulatedObject, end: SocketEnd): void {
-    const hosted: Hosted = { hub: nameOf(object), end, endBegun: null, ended: null };
+  onSocket(object: SimulatedObject, end: SocketEnd, isParted: boolean): void {
+    // The present life of the Hub does not know of a connection that an older one takes.
+    const endBegun = isParted ? this.#moments.now() : null;
+    const hosted: Hosted = { hub: nameOf(object), end, endBegun, ended: null };
     this.#hosted.push(hosted);
     end.link.whenOver(() => (hosted.endBegun ??= this.#moments.now()));
     end.onEnding = () => {

@@ -213,8 +213,12 @@ export interface Watcher {
   onPartition?(object: SimulatedObject, life: ObjectLife): void;
   /** The alarm of the object rings. */
   onAlarm?(object: SimulatedObject): void;
-  /** The object has accepted a hibernating socket. */
-  onSocket?(object: SimulatedObject, end: SocketEnd): void;
+  /**
+   * The object has accepted a hibernating socket.
+   *
+   * @param isParted by a life that the network had parted from the rest before
+   */
+  onSocket?(object: SimulatedObject, end: SocketEnd, isParted: boolean): void;
   /** The object is called. The result is called when it is known when the caller has its answer, or an error. */
   onCall?(object: SimulatedObject): (hasFailed: boolean, answeredMs: number) => void;
 }
@@ -236,7 +240,10 @@ export class SimulatedObject {
   disk: Disk;
   /** Lives that the network has parted from the rest. */
   readonly #parted: ObjectLife[] = [];
-  readonly sockets: HibernatingSockets;
+  /** What such a life accepts belongs to it alone: no other copy hears of these sockets. */
+  readonly #partedSockets = new Map<HibernatingSockets, ObjectLife>();
+  /** Of its life, and of the ones before and behind it. A life that is parted from the rest keeps those that it had then. */
+  sockets: HibernatingSockets;
   life: ObjectLife | null = null;
   /** Lives that have begun. */
   livesBegun = 0;
@@ -263,22 +270,13 @@ export class SimulatedObject {
     this.className = options.className;
     this.name = options.name;
     this.disk = options.disk;
-    this.sockets = new HibernatingSockets(
-      {
-        get clockMs() {
-          return host.site.time.nowMs;
-        },
-        wake: (what, event) => this.#deliverSocketEvent(what, event),
-        onAccepted: (end) => host.watcher.onSocket?.(this, end),
-      },
-      makeBlob,
-    );
+    this.sockets = this.#makeSockets();
     this.disk.onAlarmChanged = () => this.#planAlarm();
   }
 
   /**
-   * The network parts the running life from the rest: new callers get another one, elsewhere. Those that it knows still reach it,
-   * until one of its commits fails.
+   * The network parts the running life from the rest: new callers get another one, elsewhere. Those that it knows still reach it
+   * for a moment, until one of its commits fails at the latest.
    */
   partition(): void {
     const { life, disk } = this;
@@ -291,6 +289,12 @@ export class SimulatedObject {
     this.disk = disk.handOver(this.#host.site.random);
     this.disk.onAlarmChanged = () => this.#planAlarm();
     this.sockets.loseAll();
+    this.#partedSockets.set(this.sockets, life);
+    this.sockets = this.#makeSockets();
+    const { time, random } = this.#host.site;
+    time.after(random.skewed(PARTED_MS.least, PARTED_MS.most), () => {
+      if (!life.isOver) life.crash("parted");
+    });
     this.#planAlarm();
   }
 
@@ -314,14 +318,31 @@ export class SimulatedObject {
     (this.life ?? this.#start()).receive(incoming);
   }
 
-  /** An event of a hibernating socket. Its handler keeps the object awake, and harms nothing by failing. */
+  #makeSockets(): HibernatingSockets {
+    const host = this.#host;
+    const sockets: HibernatingSockets = new HibernatingSockets(
+      {
+        get clockMs() {
+          return host.site.time.nowMs;
+        },
+        wake: (what, event) => this.#deliverSocketEvent(sockets, what, event),
+        onAccepted: (end) => host.watcher.onSocket?.(this, end, this.#partedSockets.has(sockets)),
+      },
+      makeBlob,
+    );
+    return sockets;
+  }
+
+  /** Its handler keeps the object awake, and harms nothing by failing. */
   #deliverSocketEvent(
+    sockets: HibernatingSockets,
     what: string,
     event: (handlers: SocketHandlers, life: ObjectLife) => unknown,
   ): void {
-    this.deliver({
+    const life = this.#partedSockets.get(sockets) ?? this.life ?? this.#start();
+    life.receive({
       what,
-      run: (life) => life.waitUntil(resultOf(() => event(life.instance as SocketHandlers, life))),
+      run: () => life.waitUntil(resultOf(() => event(life.instance as SocketHandlers, life))),
       fail: () => {},
     });
   }
@@ -338,6 +359,7 @@ export class SimulatedObject {
   /** A life has ended by a crash, an abort or a failed commit. */
   lose(life: ObjectLife): void {
     this.#host.watcher.onEnd?.(this, life, true);
+    for (const [sockets, owner] of this.#partedSockets) if (owner === life) sockets.loseAll();
     if (this.life !== life) return;
     this.life = null;
     this.sockets.loseAll();
@@ -450,5 +472,7 @@ export async function resultOf(invoke: () => unknown): Promise<unknown> {
   return await invoke();
 }
 
+/** How long a life goes on that is parted from the rest: the platform ends a copy that it doesn't know any more. */
+const PARTED_MS = { least: 10, most: 60_000 };
 const ALARM_RETRY_MS = 2000;
 const ALARM_RETRIES_MAX = 6;

@@ -11,8 +11,24 @@ import { bundleOf } from "../../simulator/platform/realm.ts";
 
 const THING = `
   var { DurableObject } = require("cloudflare:workers");
-  var Thing = class extends DurableObject {};
+  var Thing = class extends DurableObject {
+    open() {
+      const { 0: client, 1: server } = new WebSocketPair();
+      this.ctx.acceptWebSocket(server);
+      client.accept();
+      this.client = client;
+    }
+    get sockets() {
+      return this.ctx.getWebSockets();
+    }
+  };
   module.exports = { Thing };`;
+
+/** What the tests ask of it. */
+interface Thing {
+  open(): void;
+  readonly sockets: readonly object[];
+}
 
 function makeCluster(machines: number): {
   cluster: Cluster;
@@ -66,6 +82,53 @@ describe("the end of a machine", () => {
       const other = cluster.machines.find((each) => each !== object.life!.machine);
       cluster.endMachine(other!);
       expect(object.lives).toHaveLength(1);
+      object.close();
+    });
+  });
+});
+
+describe("a copy of an object that the network has parted from the rest", () => {
+  it("has the sockets that it accepts for itself, and both copies keep theirs", async () => {
+    await inMacrotask(() => {
+      const { cluster, wake } = makeCluster(2);
+      const object = cluster.object("Thing", "1");
+      wake(object);
+      object.partition();
+      wake(object);
+      const [old, present] = object.lives.map((life) => ({
+        in: <T>(ask: (thing: Thing) => T): T => {
+          let answer: T;
+          const { time } = cluster.site;
+          time.after(0, () =>
+            life.run("asked", () => (answer = ask(life.instance as unknown as Thing))),
+          );
+          time.step();
+          return answer!;
+        },
+      }));
+      present!.in((thing) => thing.open());
+      const [before] = present!.in((thing) => thing.sockets);
+      old!.in((thing) => thing.open());
+      expect(old!.in((thing) => thing.sockets)).toHaveLength(1);
+      const sockets = present!.in((thing) => thing.sockets);
+      expect(sockets).toHaveLength(1);
+      expect(sockets[0]).toBe(before);
+      object.close();
+    });
+  });
+
+  it("ends within a minute", async () => {
+    await inMacrotask(() => {
+      const { cluster, wake } = makeCluster(2);
+      const object = cluster.object("Thing", "1");
+      wake(object);
+      const [old] = object.lives;
+      object.partition();
+      wake(object);
+      const { time } = cluster.site;
+      time.runUntil(time.nowMs + 60_000);
+      expect(old!.isOver).toBe(true);
+      expect(object.lives).toEqual([object.life]);
       object.close();
     });
   });
