@@ -6,7 +6,6 @@ import { TCP_PORTS } from "../workloads/wire.ts";
 
 export interface Plan {
   readonly seed: number;
-  readonly shards: number;
   readonly machines: number;
   readonly doors: number;
   readonly clients: number;
@@ -44,7 +43,6 @@ export function planOf(seed: number): Plan {
   const shards = 1 + random.int(SHARDS_MAX);
   return {
     seed,
-    shards,
     machines: 1 + random.int(4),
     doors: 1 + random.int(3),
     clients: Math.round(random.skewed(CLIENTS.least, CLIENTS.most)),

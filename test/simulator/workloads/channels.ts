@@ -11,6 +11,7 @@ import type { Violation } from "../checks/history.ts";
 import { checkListing } from "../checks/listings.ts";
 import { Subscriptions } from "../checks/subscriptions.ts";
 import type { Workload, World } from "../world.ts";
+import { startClients } from "./client.ts";
 import { Listener } from "./channels/listener.ts";
 import { Member } from "./channels/member.ts";
 import { Connections } from "./channels/presence.ts";
@@ -35,18 +36,12 @@ export class Channels implements Workload {
 
   start(world: World): void {
     this.#shared = new Shared(world);
-    const { clients, operations } = this.#plan;
-    for (let number = 0; number < clients; number++) {
-      world.start(`channels ${number}`, async (life) => {
-        const random = world.random.fork(life.name);
-        const client = { life, random, number, most: operations / clients };
-        const at = random.next();
-        if (at < MEMBER_SHARE) await new Member(client, this.#shared).work();
-        else if (at < MEMBER_SHARE + LISTENER_SHARE)
-          await new Listener(client, this.#shared).work();
-        else await new Publisher(client, this.#shared).work();
-      });
-    }
+    startClients(world, this.name, this.#plan, async (client) => {
+      const at = client.random.next();
+      if (at < MEMBER_SHARE) await new Member(client, this.#shared).work();
+      else if (at < MEMBER_SHARE + LISTENER_SHARE) await new Listener(client, this.#shared).work();
+      else await new Publisher(client, this.#shared).work();
+    });
   }
 
   check(world: World): Violation[] {

@@ -2,7 +2,6 @@
  * Clients charge small limits of every strategy: alone, many in one message, several together, as estimates that they settle, and
  * relaxed; and again under the same id or idempotency key where they don't know what became of a call.
  */
-import { ShardMap } from "../../../src/dispatch/placement.ts";
 import * as production from "../../../src/engine/sizes.ts";
 import type { LimitResult, LimitStrategy } from "../../../src/wire/edge/limit.ts";
 import { limitOf } from "../../../src/wire/edge/limit.ts";
@@ -33,6 +32,7 @@ import type { Workload, World } from "../world.ts";
 import type { Port } from "./port.ts";
 import { bindingPort, httpPort } from "./ports.ts";
 import { bytesOf } from "./records/commands.ts";
+import { shardsOf } from "./shards.ts";
 import { outcomeOf } from "./limits/outcome.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "./socket-port.ts";
 
@@ -198,11 +198,9 @@ export class Limits implements Workload {
   check(world: World): readonly Violation[] {
     const { variables } = this.#plan;
     const { facts } = world.witness;
-    const map = new ShardMap("default", Number(variables["SHARDS"]), "");
-    const objectOf = (key: string): string => {
-      const stored = bytesOf(limitOf(this.#limits.get(key)!).key);
-      return `Shard default/${map.shardOf(Keyspace.throttr, stored, 0, stored.length)}`;
-    };
+    const shardOf = shardsOf(this.#plan);
+    const objectOf = (key: string): string =>
+      shardOf(Keyspace.throttr, bytesOf(limitOf(this.#limits.get(key)!).key));
     const isStale = ({ operation, begun, ended }: LimitCall): boolean =>
       ended !== null &&
       keysOf(operation).some((key) => facts.staleSince(objectOf(key), begun, ended) !== begun);

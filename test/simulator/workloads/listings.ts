@@ -2,7 +2,6 @@
  * Clients list records, pairs, semaphores and leases in all ways, page by page, while others write, remove and let expire what is
  * listed. What a listing must have, and what it must not, follows from the calls of all of them.
  */
-import { ShardMap } from "../../../src/dispatch/placement.ts";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import type { Plan } from "../campaign/plan.ts";
 import { checkCollections } from "../checks/collections.ts";
@@ -14,20 +13,19 @@ import type {
   ListingOperation,
   ListingOutcome,
 } from "../checks/listing-calls.ts";
-import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
+import { pause, startClients, type Client } from "./client.ts";
 import { Chooser, PREFIX, SEMAPHORES, Stock, type Change } from "./listings/choice.ts";
 import { walksFor, type Means, type Page, type PageRequest, type Walk } from "./listings/walks.ts";
 import { getJson, PortWay, portWay, wayOf, type Failed, type Way } from "./listings/ways.ts";
 import { httpPort } from "./ports.ts";
 import { bytesOf } from "./records/commands.ts";
+import { shardsOf } from "./shards.ts";
 
 type OwnHistory = History<ListingOperation, ListingOutcome>;
 
 const LISTERS_SHARE = 0.4;
-/** Between two requests of a client, in ms. */
-const PAUSE_MS = { least: 0.5, most: 20_000 };
 const MANY = { share: 0.3, least: 2, most: 150 };
 /** Between two pages. */
 const PAGE_PAUSE_SHARE = 0.3;
@@ -59,18 +57,14 @@ export class Listings implements Workload {
   start(world: World): void {
     this.#history = new History(world.moments);
     this.#stock = new Stock(world.random.fork("stock of listings"));
-    const { clients, operations } = this.#plan;
-    const most = operations / clients;
-    for (let i = 0; i < clients; i++) {
-      world.start(`listings ${i}`, async (life) => {
-        const random = world.random.fork(life.name);
-        const client = { world, life, random, number: i, most, history: this.#history };
-        // One of each at least.
-        const isLister = i === 1 || (i > 1 && random.chance(LISTERS_SHARE));
-        if (isLister) await new Lister(client, this.#stock).work();
-        else await new Writer(client, this.#stock).work();
-      });
-    }
+    startClients(world, this.name, this.#plan, async (client) => {
+      const { number, random } = client;
+      const own = { ...client, history: this.#history };
+      // One of each at least.
+      const isLister = number === 1 || (number > 1 && random.chance(LISTERS_SHARE));
+      if (isLister) await new Lister(own, this.#stock).work();
+      else await new Writer(own, this.#stock).work();
+    });
   }
 
   async finish(world: World, life: RunningLife): Promise<void> {
@@ -92,11 +86,11 @@ export class Listings implements Workload {
   }
 
   check(world: World): readonly Violation[] {
-    const { release, shards, workloads } = this.#plan;
+    const { release, workloads } = this.#plan;
     const { facts } = world.witness;
-    const map = new ShardMap("default", shards, "");
+    const shardOf = shardsOf(this.#plan);
     const objectOf = (collection: Collection, key: string): string =>
-      `Shard default/${shardOf(map, collection, key)}`;
+      shardOf(...placeOf(collection, key));
     const isToday = release === "today";
     const isAlone = workloads.length === 1;
     const isOrdered =
@@ -114,46 +108,36 @@ function keysOf({ calls }: OwnHistory): number {
   return keys.size + SEMAPHORES;
 }
 
-/** The shard that has a key: that of a lease is the one of its semaphore. */
-function shardOf(map: ShardMap, collection: Collection, key: string): number {
-  const ofBytes = (keyspace: Keyspace, bytes: Uint8Array): number =>
-    map.shardOf(keyspace, bytes, 0, bytes.length);
+/** By which keyspace and key a row has its shard: a lease is in that of its semaphore. */
+function placeOf(collection: Collection, key: string): [Keyspace, Uint8Array] {
   const slash = key.lastIndexOf("/");
   switch (collection) {
     case "records":
-      return ofBytes(Keyspace.throttr, bytesOf(key));
+      return [Keyspace.throttr, bytesOf(key)];
     case "pairs": {
       const names = bytesOf(key.slice(0, slash) + key.slice(slash + 1));
-      return ofBytes(Keyspace.throttrPairs, Uint8Array.of(slash, key.length - slash - 1, ...names));
+      return [Keyspace.throttrPairs, Uint8Array.of(slash, key.length - slash - 1, ...names)];
     }
     case "semaphores":
-      return ofBytes(Keyspace.semaphores, bytesOf(key));
+      return [Keyspace.semaphores, bytesOf(key)];
     case "leases":
-      return ofBytes(Keyspace.semaphores, bytesOf(key.slice(0, slash)));
+      return [Keyspace.semaphores, bytesOf(key.slice(0, slash))];
   }
 }
 
-interface Client {
-  readonly world: World;
-  readonly life: RunningLife;
-  readonly random: Random;
-  readonly number: number;
-  /** Requests to make. */
-  readonly most: number;
+/** A client, and the history of all of them. */
+interface OwnClient extends Client {
   readonly history: OwnHistory;
 }
 
-const pause = async ({ life, random }: Client): Promise<void> =>
-  await life.settled(random.skewed(PAUSE_MS.least, PAUSE_MS.most), "pause", () => {});
-
 /** Writes and removes, alone and many at once. */
 class Writer {
-  readonly #client: Client;
+  readonly #client: OwnClient;
   readonly #stock: Stock;
   readonly #way: Way;
   readonly #chooser: Chooser;
 
-  constructor(client: Client, stock: Stock) {
+  constructor(client: OwnClient, stock: Stock) {
     const { world, life, random, number } = client;
     this.#client = client;
     this.#stock = stock;
@@ -199,14 +183,14 @@ class Writer {
 
 /** Lists, page by page. */
 class Lister {
-  readonly #client: Client;
+  readonly #client: OwnClient;
   readonly #stock: Stock;
   readonly #ways: readonly Way[];
   readonly #means: Means;
   #made = 0;
 
   /** @param only the one that it uses; otherwise it uses several, also for one listing */
-  constructor(client: Client, stock: Stock, only: PortWay | null = null) {
+  constructor(client: OwnClient, stock: Stock, only: PortWay | null = null) {
     const { world, life, random } = client;
     this.#client = client;
     this.#stock = stock;

@@ -3,7 +3,6 @@
  * and as frames of dialect 7.3, and again under the same idempotency key where they don't know what became of a call.
  */
 import { Keyspace } from "../../../src/wire/keyspace.ts";
-import { ShardMap } from "../../../src/dispatch/placement.ts";
 import type { RecordAnswer, RecordOperation } from "../../support/models/record.ts";
 import type { Plan } from "../campaign/plan.ts";
 import { History, isAnswered, type Violation } from "../checks/history.ts";
@@ -15,6 +14,7 @@ import { httpPort } from "./ports.ts";
 import { Chooser, isBuffer, Keys } from "./records/choice.ts";
 import { bytesOf } from "./records/commands.ts";
 import { PortSender, senderOf, type Sender } from "./records/sender.ts";
+import { shardsOf } from "./shards.ts";
 
 const PREFIX = "records:";
 const BATCH = { share: 0.04, least: 2, most: 300 };
@@ -90,11 +90,8 @@ export class Records implements Workload {
 
   check(world: World): readonly Violation[] {
     const { variables } = this.#plan;
-    const map = new ShardMap("default", Number(variables["SHARDS"]), "");
-    const objectOf = (key: string): string => {
-      const bytes = bytesOf(key);
-      return `Shard default/${map.shardOf(Keyspace.throttr, bytes, 0, bytes.length)}`;
-    };
+    const shardOf = shardsOf(this.#plan);
+    const objectOf = (key: string): string => shardOf(Keyspace.throttr, bytesOf(key));
     const idempotencyTtlMs = Number(variables["IDEMPOTENCY_TTL_MS"] ?? 600_000);
     const { facts } = world.witness;
     const mayBeStale = (object: string, { begun, ended }: RecordCall): boolean =>

@@ -2,7 +2,6 @@
  * Clients share semaphores: by their connections, over the yrmcds protocol, and by leases, over all doors. Holders sleep, are cut,
  * close, and are reset with their Hubs; in the end what nobody holds is free.
  */
-import { ShardMap } from "../../../src/dispatch/placement.ts";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import type { Plan } from "../campaign/plan.ts";
 import { History, type Violation } from "../checks/history.ts";
@@ -16,11 +15,14 @@ import type {
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
+import { pause, startClients, type Client } from "./client.ts";
 import { Pipe } from "./pipe.ts";
 import type { Port } from "./port.ts";
 import { bindingPort, httpPort } from "./ports.ts";
 import { callLease, type Told } from "./semaphores/leases.ts";
 import { outcomeOfYrmcds, yrmcdsRequest } from "./semaphores/yrmcds.ts";
+import { bytesOf } from "./records/commands.ts";
+import { shardsOf } from "./shards.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "./socket-port.ts";
 import { YRMCDS, type WireKind } from "./wire.ts";
 
@@ -28,8 +30,6 @@ const NAMES = 5;
 const PREFIX = "semaphores:";
 const MAXIMUM = 6;
 const LEASE_MS = { least: 50, most: 120_000 };
-/** Between two requests of a client, in ms. */
-const PAUSE_MS = { least: 0.5, most: 20_000 };
 /** Most requests that a connection sends without waiting for replies. */
 const PIPELINED_MOST = 6;
 /** How often a client ends its connection: with a goodbye, or without one. */
@@ -57,16 +57,11 @@ export class Semaphores implements Workload {
 
   start(world: World): void {
     this.#history = new History(world.moments);
-    const { clients, operations } = this.#plan;
-    for (let i = 0; i < clients; i++) {
-      world.start(`semaphores ${i}`, async (life) => {
-        const random = world.random.fork(life.name);
-        const client = { world, life, random, number: i, most: operations / clients };
-        await (random.chance(0.5)
-          ? new ConnectionHolder(client, this.#history).work()
-          : new LeaseHolder(client, this.#history).work());
-      });
-    }
+    startClients(world, this.name, this.#plan, async (client) => {
+      await (client.random.chance(0.5)
+        ? new ConnectionHolder(client, this.#history).work()
+        : new LeaseHolder(client, this.#history).work());
+    });
   }
 
   /** When the holders of all connections that have ended must have been found out, nothing but leases is held. */
@@ -99,12 +94,9 @@ export class Semaphores implements Workload {
 }
 
 function rulesOf(plan: Plan): SemaphoreRules {
-  const map = new ShardMap("default", plan.shards, "");
+  const shardOf = shardsOf(plan);
   return {
-    shardOf: (name) => {
-      const bytes = new TextEncoder().encode(name);
-      return `Shard default/${map.shardOf(Keyspace.semaphores, bytes, 0, bytes.length)}`;
-    },
+    shardOf: (name) => shardOf(Keyspace.semaphores, bytesOf(name)),
     wasFull: () => false,
     statsIntervalMs: DAY_MS,
     undoneWithinMs: 0,
@@ -113,18 +105,6 @@ function rulesOf(plan: Plan): SemaphoreRules {
 }
 
 const nameOf = (index: number): string => `${PREFIX}${index}`;
-
-interface Client {
-  readonly world: World;
-  readonly life: RunningLife;
-  readonly random: Random;
-  readonly number: number;
-  /** Requests to make. */
-  readonly most: number;
-}
-
-const pause = async ({ life, random }: Client): Promise<void> =>
-  await life.settled(random.skewed(PAUSE_MS.least, PAUSE_MS.most), "pause", () => {});
 
 /** Notes calls and what they came to. */
 class Calls {

@@ -1,6 +1,7 @@
 /** Listens over Server-Sent Events, and comes back with the last number that it has seen. */
+import { pause, type Client } from "../client.ts";
 import { listenTo } from "./event-source.ts";
-import { EVERYBODY, nameOf, NAMES, pause, type Client, type Ear, type Shared } from "./shared.ts";
+import { EVERYBODY, nameOf, NAMES, type Ear, type Shared } from "./shared.ts";
 
 /** So long a listener hears what was published before it ends, when nothing goes wrong any more. */
 const LISTEN_ON_MS = 60_000;

@@ -1,5 +1,6 @@
 /** Subscribes and publishes over connections, one after the other. */
 import type { ChannelOperation } from "../../checks/channel-calls.ts";
+import { pause, type Client } from "../client.ts";
 import { Pipe, type Sent } from "../pipe.ts";
 import type { Answer } from "../port.ts";
 import { EDGE, type WireKind } from "../wire.ts";
@@ -15,7 +16,7 @@ import {
   subscriptionFrame,
   whoamiFrame,
 } from "./frames.ts";
-import { nameOf, pause, type Client, type Ear, type Listed, type Shared } from "./shared.ts";
+import { nameOf, type Ear, type Listed, type Shared } from "./shared.ts";
 
 const PIPELINED_MOST = 5;
 /** How often a client ends its connection: with a goodbye, or without one. */

@@ -2,8 +2,9 @@
 import type { ChannelOutcome } from "../../checks/channel-calls.ts";
 import { exchange } from "../../platform/net/exchange.ts";
 import { SimRequest } from "../../platform/net/messages.ts";
+import { pause, type Client } from "../client.ts";
 import { payloadOf } from "./frames.ts";
-import { pause, type Client, type Shared } from "./shared.ts";
+import type { Shared } from "./shared.ts";
 
 /** Codes of answers that don't say whether a message was published. */
 const OPEN_CODES = ["outcome_unknown", "internal_error"];

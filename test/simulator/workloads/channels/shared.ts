@@ -7,7 +7,6 @@ import type {
 } from "../../checks/channel-calls.ts";
 import { History, type Door, type Moment } from "../../checks/history.ts";
 import type { Random } from "../../kernel/random.ts";
-import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
 import { messageOfPayload } from "./frames.ts";
 
@@ -15,8 +14,6 @@ export const NAMES = 6;
 export const EVERYBODY = "*";
 /** After so long nothing is left of a request. */
 export const SETTLED_MS = 240_000;
-/** Between two requests of a client, in ms. */
-const PAUSE_MS = { least: 0.5, most: 20_000 };
 
 export const nameOf = (index: number): string => `channels:${index}`;
 
@@ -93,14 +90,3 @@ export class Shared {
     return nameOf(random.int(NAMES));
   }
 }
-
-export interface Client {
-  readonly life: RunningLife;
-  readonly random: Random;
-  readonly number: number;
-  /** Requests to make. */
-  readonly most: number;
-}
-
-export const pause = async ({ life, random }: Client): Promise<void> =>
-  await life.settled(random.skewed(PAUSE_MS.least, PAUSE_MS.most), "pause", () => {});

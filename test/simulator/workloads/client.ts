@@ -1,0 +1,35 @@
+/** A client of a workload: who it is, how much it does, and how it pauses. */
+import type { Plan } from "../campaign/plan.ts";
+import type { Random } from "../kernel/random.ts";
+import type { RunningLife } from "../platform/running-life.ts";
+import type { World } from "../world.ts";
+
+export interface Client {
+  readonly world: World;
+  readonly life: RunningLife;
+  readonly random: Random;
+  readonly number: number;
+  /** Requests to make. */
+  readonly most: number;
+}
+
+/** Between two requests of a client, in ms. */
+const PAUSE_MS = { least: 0.5, most: 20_000 };
+
+export const pause = async ({ life, random }: Client): Promise<void> =>
+  await life.settled(random.skewed(PAUSE_MS.least, PAUSE_MS.most), "pause", () => {});
+
+/** Starts the clients of a workload, of which each makes its share of the operations of a run. */
+export function startClients(
+  world: World,
+  name: string,
+  { clients, operations }: Plan,
+  work: (client: Client) => Promise<void>,
+): void {
+  for (let number = 0; number < clients; number++) {
+    world.start(`${name} ${number}`, async (life) => {
+      const random = world.random.fork(life.name);
+      await work({ world, life, random, number, most: operations / clients });
+    });
+  }
+}
