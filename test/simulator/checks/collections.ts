@@ -21,7 +21,7 @@ export interface CollectionTerms {
   readonly facts: Facts;
   /** The object that has a key of a collection. */
   objectOf(collection: Collection, key: string): string;
-  /** No shard ever has so many records that they are listed in the order of its table. */
+  /** Every shard always has few enough records to list them in the order of their keys. */
   readonly isOrdered: boolean;
   /** Whether all objects run today's code: that of the release before refuses cursors of today's. */
   readonly isToday: boolean;
@@ -256,14 +256,17 @@ class ListedCheck {
     }
   }
 
-  /** A page whose cursor is a key is in the order of keys; each is, while no shard has many records. */
+  /** A page whose cursor is a key is in the order of keys; and so is every page while all shards have few records. */
   #checkScan(): void {
     const { pages } = this.#listed;
     for (const { rows, cursor } of pages) {
       const isKey = cursor !== null && cursor.length <= KEY_BYTES_MAX;
       if (isKey || (this.#terms.isOrdered && cursor === null)) this.#checkSorted(rows);
       if (this.#terms.isOrdered && cursor !== null && !isKey) {
-        this.#violate("order", "in the order of a table, though no shard had so many records");
+        this.#violate(
+          "order",
+          "its cursor follows the order of a table, though every shard has few enough records for the order of keys",
+        );
       }
     }
   }

@@ -79,7 +79,7 @@ function rateOf({ strategy, rate }: BucketConfiguration): number {
   return strategy === "gcra" ? 1e6 / Math.trunc(1e9 / rate) : rate / 1e3;
 }
 
-/** Over every interval a bucket grants no more than its burst and what it gains meanwhile. */
+/** Over every interval a bucket grants at most its burst and what it gains meanwhile. */
 function bucketViolation(
   configuration: BucketConfiguration,
   track: LimitTrack,
@@ -137,7 +137,7 @@ function givenWithin(gifts: readonly Gift[], { fromMs, toMs }: MsSpan): number {
   return units;
 }
 
-/** In each window of a quota no more is granted than its limit. Which window it was, the result of a grant says. */
+/** In each window of a quota at most its limit is granted. The result of a grant says which window it was. */
 function windowsViolation(
   quotas: readonly QuotaConfiguration[],
   prefix: string,

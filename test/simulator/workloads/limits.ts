@@ -60,7 +60,7 @@ const AGAIN_MOST = 3;
 const ONCE_SHARE = 0.2;
 /** Of calls that may be repeated: sent again though their answer came. */
 const NEEDLESS_SHARE = 0.1;
-/** Limits of a client's own, which it reserves of, settles and looks at in a row: nobody else changes what is left. */
+/** Each client has some limits that no other client uses. It looks at one, reserves, settles, and looks again: so what is left is known exactly. */
 const OWN = { limits: 2, share: 0.08 };
 /** A limit is always relaxed, or never: what relaxed calls lose would else excuse strict ones. */
 const RELAXED_KEY = "k3";

@@ -30,15 +30,15 @@ const MANY = { share: 0.3, least: 2, most: 150 };
 /** Between two pages. */
 const PAGE_PAUSE_SHARE = 0.3;
 const PAGE_PAUSE_MS = { least: 1, most: 2000 };
-/** So often another isolate, or another connection, takes the next page. */
+/** The share of pages that another isolate, or another connection, asks for. */
 const OTHER_WAY_SHARE = 0.3;
 const LIMIT = { least: 1, most: 1000 };
 const BYTES = { least: 1, most: 1 << 20 };
-/** A listing of more is left unfinished, as people leave them. */
+/** A longer listing is left unfinished, as people do. */
 const PAGES_MOST = 60;
-/** A page that failed is asked for again so often. */
+/** How often a page is asked for, if it fails. */
 const TRIES_MAX = 3;
-/** After so long nothing is left of a request whose outcome is unknown. */
+/** By then nothing is left of a request whose outcome is unknown. */
 const SETTLED_MS = 240_000;
 const REST_MS = 180_000;
 

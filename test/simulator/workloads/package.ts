@@ -33,7 +33,7 @@ const globalsFor = (
 /** `throttr-edge/client` in the life of a client, which loads it once. */
 export function clientPackage(world: World, life: RunningLife, random: Random): Clients {
   life.code ??= clientProgram(globalsFor(world, life, random));
-  // The event that loads it goes on with it.
+  // The rest of the event that has loaded the package already calls it.
   life.code.enter();
   return life.code.exports as unknown as Clients;
 }

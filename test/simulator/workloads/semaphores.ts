@@ -1,6 +1,6 @@
 /**
  * Clients share semaphores: by their connections, over the yrmcds protocol, and by leases, over all doors. Holders sleep, are cut,
- * close, and are reset with their Hubs; in the end what nobody holds is free.
+ * close, and are reset with their Hubs; in the end only leases hold anything.
  */
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import type { Plan } from "../campaign/plan.ts";
@@ -35,7 +35,7 @@ const PIPELINED_MOST = 6;
 /** How often a client ends its connection: with a goodbye, or without one. */
 const END_SHARE = 0.03;
 const DESTROY_SHARE = 0.03;
-/** After so long nothing is left of a request whose connection has ended, or that was given up. */
+/** By then nothing is left of a request whose connection has ended, or that was given up. */
 const SETTLED_MS = 240_000;
 const WIRES: readonly WireKind[] = ["websocket", "tcp", "gateway"];
 const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];

@@ -236,7 +236,7 @@ describe("the checker of collections", () => {
     ],
     [
       "the order of a table, where shards have few records",
-      /in the order of a table/,
+      /follows the order of a table/,
       [write("a", "1"), list([pageOf(["a"], { cursor: TABLE_CURSOR }), pageOf([])])],
     ],
     [
