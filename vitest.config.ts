@@ -35,8 +35,12 @@ function announced(chosen: number): string {
 /** The share of the inputs of properties in plain Node: see `test/support/runs.ts`. */
 const runs = Number(process.env.RUNS ?? 0.25);
 
-/** Servers and browsers that start while other tests have the processor take their time. */
-const patience = { hookTimeout: 120_000, expect: { poll: { timeout: 20_000 } } };
+/** Properties with many inputs, and servers and browsers that start, take their time while other tests have the processor. */
+const patience = {
+  testTimeout: 300_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 20_000 } },
+};
 
 /** Where servers that tests start write what `npm start` would print. */
 process.env.SERVER_LOG ??= resolve(".wrangler/test-servers.log");
@@ -57,7 +61,6 @@ export default defineConfig({
           setupFiles: ["test/support/runtime/stand-alone.ts"],
           provide: { seed, runs },
           ...patience,
-          testTimeout: 60_000,
         },
       },
       {
@@ -85,7 +88,6 @@ export default defineConfig({
           globalSetup: ["test/support/runtime/log.ts"],
           provide: { seed, throttrVectors, yrmcdsVectors },
           ...patience,
-          testTimeout: 60_000,
         },
       },
       {
@@ -95,7 +97,6 @@ export default defineConfig({
           globalSetup: ["test/support/process/build.ts"],
           provide: { seed },
           ...patience,
-          testTimeout: 300_000,
         },
       },
     ],
