@@ -17,6 +17,8 @@ const RATES = {
   "commit failed": 2e-3,
   "durable, and reported as failed": 2e-3,
   "late alarm": 0.3,
+  "client gone": 0.01,
+  "broken frame": 0.01,
 } as const;
 export type ChanceFault = keyof typeof RATES;
 
@@ -28,12 +30,16 @@ const AIM = { runs: 0.5, share: 1 / 16, probability: 0.5, most: 2 };
 
 /** A slow message takes so long at most, in ms: longer than the time that any caller waits. */
 const SLOW_MS = 30_000;
+/** The client of an exchange that leaves does so by then, in ms: most answers come earlier, and some listeners stay longer. */
+const STAY_MS = 5000;
 
 export class SeededFaults implements Faults {
   readonly #random: Random;
   readonly #counts: FaultCounts;
   readonly #rates: Readonly<Record<ChanceFault, number>>;
   readonly #aims: boolean;
+  /** workerd makes calls behind their event, and nothing says that Cloudflare always does. */
+  readonly hasEarlyCalls: boolean;
   /** How often a fault is still to happen at a step, by kind and step. */
   readonly #aimed = new Map<ChanceFault, Map<string, number>>();
   #hasCeased = false;
@@ -47,6 +53,7 @@ export class SeededFaults implements Faults {
     ]);
     this.#rates = Object.fromEntries(rates) as Record<ChanceFault, number>;
     this.#aims = random.chance(AIM.runs);
+    this.hasEarlyCalls = random.chance(0.5);
   }
 
   meet(caller: Mortal, callee: Mortal): void {
@@ -84,6 +91,18 @@ export class SeededFaults implements Faults {
     if (this.#happens("commit failed", at)) return "failed";
     const isReported = this.#happens("durable, and reported as failed", at);
     return isReported ? "durable, and reported as failed" : "durable";
+  }
+
+  clientStaysMs(): number {
+    return this.#happens("client gone", "exchange") ? this.#random.skewed(1, STAY_MS) : Infinity;
+  }
+
+  breaksFrame(): boolean {
+    return this.#happens("broken frame", "socket");
+  }
+
+  noteGone(what: string): void {
+    this.#counts.add("client gone", what);
   }
 
   alarmLateMs(): number {

@@ -11,7 +11,6 @@ import {
   type Watcher,
 } from "./object.ts";
 import type { Release } from "./realm.ts";
-import type { RunningLife } from "./running-life.ts";
 import { Machine, type Site } from "./site.ts";
 import type { Sizes } from "./sizes.ts";
 import { makeStub } from "./stub.ts";
@@ -60,7 +59,7 @@ export class Cluster implements ObjectHost {
 
   constructor(options: ClusterOptions) {
     const { time, trace, random, faults } = options;
-    const network = new Network({ time, random: random.fork("network"), trace });
+    const network = new Network({ time, random: random.fork("network"), trace, faults });
     this.site = { time, trace, random, faults, network, running: null };
     this.machines = Array.from(
       { length: options.machines },
@@ -154,21 +153,22 @@ export class Cluster implements ObjectHost {
       env: object,
     ) => ObjectInstance;
     this.watcher.onStart?.(object, life);
-    return new Class(this.#contextOf(object, life), this.environmentOf(life));
+    return new Class(this.#contextOf(object, life), this.environment());
   }
 
-  /** Variables and bindings, for one life: a stub belongs to who made it. */
-  environmentOf(life: RunningLife): object {
+  /** Variables and bindings. A stub belongs to the life whose event makes it. */
+  environment(): object {
     const bindings = Object.entries(this.#bindings).map(([binding, className]) => [
       binding,
-      this.#namespaceOf(className, life),
+      this.#namespaceOf(className),
     ]);
     return { ...this.#variables, ...Object.fromEntries(bindings) };
   }
 
-  #namespaceOf(className: string, life: RunningLife): object {
+  #namespaceOf(className: string): object {
     const namespace = {
-      getByName: (name: string) => makeStub(this.site, life, this.object(className, name)),
+      getByName: (name: string) =>
+        makeStub(this.site, this.site.running!, this.object(className, name)),
       idFromName: (name: string) => ({ name, toString: () => name }),
       get: ({ name }: { name: string }) => namespace.getByName(name),
       jurisdiction: () => namespace,

@@ -2,7 +2,10 @@
 import type { Cluster } from "./cluster.ts";
 import type { Isolate } from "./isolate.ts";
 import type { Life } from "./life.ts";
+import type { LetGo, Serve } from "./net/exchange.ts";
 import type { SimRequest, SimResponse } from "./net/messages.ts";
+import type { RunningLife } from "./running-life.ts";
+import { ServedRequest } from "./served-request.ts";
 
 /** What the Worker exports. */
 interface Handler {
@@ -12,44 +15,60 @@ interface Handler {
 
 export class Door {
   readonly isolate: Isolate;
-  readonly env: object;
+  readonly #cluster: Cluster;
+  readonly #env: object;
   readonly #handler: Handler;
 
   constructor(cluster: Cluster, isolate: Isolate) {
     this.isolate = isolate;
-    this.env = cluster.environmentOf(isolate);
+    this.#cluster = cluster;
+    this.#env = cluster.environment();
     this.#handler = isolate.exports["default"] as Handler;
   }
 
   /** Runs an event of the isolate for a request that has arrived. */
-  enter(event: (life: Life, serve: (request: SimRequest) => Promise<SimResponse>) => void): void {
-    this.isolate.run("fetch", () => {
-      event(this.isolate, (request) => this.#handler.fetch(request, this.env, this.context()));
+  enter(event: (life: Life, serve: Serve, letGo: LetGo) => void): void {
+    this.#begin("fetch", (life) => {
+      const serve: Serve = (request) =>
+        this.#handler.fetch(request, this.#env, contextOf(life, {}));
+      event(life, serve, (isGone) => life.letGo(isGone));
     });
   }
 
-  /** An instance of an entrypoint, for one call over a service binding. */
-  entrypoint(name: string, props: object): object {
-    const Class = this.isolate.exports[name] as new (ctx: object, env: object) => object;
-    return new Class(this.context(props), this.env);
+  /**
+   * Runs an event of the isolate for a call over a service binding, which has an instance of an entrypoint for itself. The call
+   * lasts until what `event` returns has settled.
+   */
+  enterCall(
+    method: string,
+    entrypoint: string,
+    event: (life: RunningLife, instance: object) => Promise<void>,
+  ): void {
+    this.#begin(method, (life) => {
+      const Class = this.isolate.exports[entrypoint] as new (ctx: object, env: object) => object;
+      void event(life, new Class(contextOf(life, {}), this.#env)).finally(() => life.letGo(false));
+    });
   }
 
   /** Runs an event of the isolate for a TCP connection that has arrived. */
   enterTcp(event: (life: Life, serve: (socket: object) => Promise<void>) => void): void {
     this.isolate.run("connect", () => {
       event(this.isolate, async (socket) => {
-        const served = this.#handler.connect(socket, this.env);
+        const served = this.#handler.connect(socket, this.#env);
         this.isolate.waitUntil(served);
         await served;
       });
     });
   }
 
-  context(props: object = {}): object {
-    return {
-      props,
-      waitUntil: (work: Promise<unknown>) => this.isolate.waitUntil(work),
-      passThroughOnException: () => {},
-    };
+  #begin(what: string, event: (life: ServedRequest) => void): void {
+    const life = new ServedRequest(this.#cluster.site, this.isolate);
+    life.run(what, () => event(life));
   }
 }
+
+const contextOf = (life: RunningLife, props: object): object => ({
+  props,
+  waitUntil: (work: Promise<unknown>) => life.waitUntil(work),
+  passThroughOnException: () => {},
+});

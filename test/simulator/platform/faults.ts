@@ -1,5 +1,6 @@
 /** What the platform does to a run: how long things take, and what goes wrong. A seed decides; `calm` lets nothing go wrong. */
 import type { Random } from "../kernel/random.ts";
+import type { NetworkFaults } from "./net/link.ts";
 
 /** What becomes of a call to an object. */
 export type CallFate =
@@ -22,7 +23,11 @@ export interface Mortal {
   readonly release: string | null;
 }
 
-export interface Faults {
+export interface Faults extends NetworkFaults {
+  /** Whether a client sends a frame that no WebSocket may, in place of its message. */
+  breaksFrame(): boolean;
+  /** Whether calls leave at once. Else they leave behind their event, when all that it has written is durable. */
+  readonly hasEarlyCalls: boolean;
   /** Whether a life crashes at a call to the platform, or before an event. */
   crashesAt(life: Mortal, what: string): boolean;
   /** How long a message is on its way, in ms. */
@@ -34,6 +39,8 @@ export interface Faults {
   commitFate(object: string, step: string): CommitFate;
   /** A life calls another one, which runs the code of another release. */
   meet(caller: Mortal, callee: Mortal): void;
+  /** The client of a request has gone that was not answered. */
+  noteGone(what: string): void;
   /** From now on nothing goes wrong. */
   cease(): void;
   /** How much later than asked for an alarm rings, in ms. */
@@ -43,6 +50,10 @@ export interface Faults {
 /** Nothing goes wrong; messages and commits take their time, so that their order is a matter of chance. */
 export function calm(random: Random): Faults {
   return {
+    hasEarlyCalls: false,
+    clientStaysMs: () => Infinity,
+    breaksFrame: () => false,
+    noteGone: () => {},
     crashesAt: () => false,
     latencyMs: (link) => random.skewed(0.05, link === "object" ? 5 : 20),
     commitMs: () => random.skewed(0.2, 10),

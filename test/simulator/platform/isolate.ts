@@ -7,6 +7,9 @@ import type { Machine, Site } from "./site.ts";
 
 export class Isolate extends RunningLife {
   readonly exports: Exports;
+  /** Those that it serves now. */
+  readonly requests = new Set<RunningLife>();
+  requestsBegun = 0;
 
   constructor(
     site: Site,
@@ -29,5 +32,14 @@ export class Isolate extends RunningLife {
     });
     this.code = options.program({ ...globals, $sizes: options.sizes });
     this.exports = this.code.exports;
+  }
+
+  override get isIdle(): boolean {
+    return super.isIdle && this.requests.size === 0;
+  }
+
+  override get busyWith(): string {
+    const requests = [...this.requests].map((request) => `${request.name}: ${request.busyWith}`);
+    return [super.busyWith, ...requests].join("; ");
   }
 }

@@ -41,6 +41,8 @@ export class ObjectLife extends RunningLife {
   reason: Error | null = null;
   #isBlocked = false;
   #held: Incoming[] = [];
+  /** Those that the present event has made. */
+  readonly #calls: (() => void)[] = [];
   /** Stubs that have called it. */
   readonly #stubs: ((error: Error) => void)[] = [];
 
@@ -137,8 +139,16 @@ export class ObjectLife extends RunningLife {
     else this.disk.onDurable(send);
   }
 
+  /** Calls wait for rows that come behind them in their event, too, as workerd makes them when the event is over. */
+  override dispatch(send: () => void): void {
+    if (this.site.faults.hasEarlyCalls) this.whenDurable(send);
+    else this.#calls.push(send);
+  }
+
   override endTurn(): void {
+    const calls = this.#calls.splice(0);
     if (!this.isOver) this.disk.endTurn();
+    for (const send of calls) this.whenDurable(send);
   }
 
   /** The process dies: of what was not durable, any part may be lost. */

@@ -131,6 +131,11 @@ export class RunningLife implements Life {
     if (!this.isOver) send();
   }
 
+  /** Lets a call leave, in its order among the calls of this life. */
+  dispatch(send: () => void): void {
+    this.whenDurable(send);
+  }
+
   /** Tells of the end of this life, unless that is no longer of interest. */
   watch(watcher: (error: Error) => void): () => void {
     this.watchers.add(watcher);

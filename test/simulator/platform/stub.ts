@@ -61,7 +61,7 @@ class Channel {
         });
       },
     };
-    caller.whenDurable(() => this.#send(method, invoke, copy, pending));
+    caller.dispatch(() => this.#send(method, invoke, copy, pending));
     return promise;
   }
 

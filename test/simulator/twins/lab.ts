@@ -2,7 +2,7 @@
  * What scenarios are written against. A scenario runs unchanged on workerd and in the simulator, and notes what happened;
  * both must note the same, which is written down beside it. So the simulator can't drift from the platform.
  */
-import type { Probes } from "./probes/calls.ts";
+import type { Probes, Visit } from "./probes/calls.ts";
 
 /** What happened, in order, by the party that noted it. The order between two parties depends on speed and is left open. */
 export type Transcript = Readonly<Record<string, readonly string[]>>;
@@ -20,6 +20,12 @@ export interface Lab {
   stub<Kind extends keyof Probes>(kind: Kind, name?: string): Probes[Kind];
   /** Opens a WebSocket to an object of this scenario. What happens to it is noted by the party `name`. */
   connect(kind: keyof Probes, path: string, name: string): Promise<LabSocket>;
+  /** A client asks the door of the probes for something, over HTTP or by a WebSocket. */
+  visit(what: Visit): void;
+  /** The client sends a frame that no WebSocket may. */
+  breakFrame(): void;
+  /** The client resets its connection. */
+  leave(): void;
   note(party: string, line: string): void;
   /** Waits until a party has noted a line as often as `times` says. */
   until(party: string, line: string, times?: number): Promise<void>;
@@ -29,6 +35,9 @@ export interface Lab {
   /** Ends all objects at once, as a deployment or a fault of the machine does. */
   abortAll(): Promise<void>;
 }
+
+export const pathOfVisit = (scenario: string, what: Visit): string =>
+  `/${scenario}/visit/${encodeURIComponent(what)}`;
 
 /** A client's end of a WebSocket. */
 export interface LabSocket {

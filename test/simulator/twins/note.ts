@@ -25,6 +25,15 @@ export function note(party: string, line: string): void {
 /** The line at which the process of all objects is killed: nothing behind it happens. */
 export const KILLED = "is killed";
 
+/**
+ * What workerd's lab notes as a party of that name, for the process outside, which has the clients: it opens a connection for a path,
+ * sends a frame on it that no WebSocket may, and resets it.
+ */
+export const CLIENTS = "clients";
+export const VISIT = "visit ";
+export const BREAK = "break a frame";
+export const LEAVE = "leave";
+
 /** What a lab notes around a phase: nothing before and behind it belongs to the transcript. */
 export const BEGUN = { party: "lab", line: "has begun" } as const;
 export const ENDED = { party: "lab", line: "has ended" } as const;

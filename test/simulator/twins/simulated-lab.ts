@@ -4,14 +4,21 @@ import { Random } from "../kernel/random.ts";
 import { Trace } from "../kernel/trace.ts";
 import { VirtualTime } from "../kernel/virtual-time.ts";
 import { Cluster } from "../platform/cluster.ts";
+import { Door } from "../platform/door.ts";
 import { calm } from "../platform/faults.ts";
 import type { Isolate } from "../platform/isolate.ts";
 import { LifeOver } from "../platform/life.ts";
+import { ByteStream } from "../platform/net/byte-stream.ts";
+import { ClientWebSocket, type Dial } from "../platform/net/client-web-socket.ts";
+import { exchange } from "../platform/net/exchange.ts";
+import { SimRequest, type SimResponse } from "../platform/net/messages.ts";
+import { INTERNAL } from "../platform/net/network.ts";
 import type { Program } from "../platform/program.ts";
 import { bundle } from "../platform/realm.ts";
-import { openSocket, type Lab, type Scenario, type Transcript } from "./lab.ts";
+import { RunningLife } from "../platform/running-life.ts";
+import { openSocket, pathOfVisit, type Lab, type Scenario, type Transcript } from "./lab.ts";
 import { KILLED, NOTE, type Noted } from "./note.ts";
-import type { Probes } from "./probes/calls.ts";
+import type { Probes, Visit } from "./probes/calls.ts";
 
 const ENTRY = "test/simulator/twins/probes/index.ts";
 
@@ -46,6 +53,32 @@ export async function runSimulated(
     for (const phase of scenario.phases) deployment.run(phase);
     return deployment.transcript;
   });
+}
+
+/** A client of the probes' door. */
+interface Client {
+  breakFrame(): void;
+  leave(): void;
+}
+
+function socketClient(life: RunningLife, dial: Dial, url: string): Client {
+  const socket = new ClientWebSocket(life, dial, url);
+  return {
+    breakFrame: () => {
+      socket.breaksFrame = () => true;
+      socket.send("");
+    },
+    leave: () => socket.terminate(),
+  };
+}
+
+function httpClient(send: Dial, url: string): Client {
+  const gone = new AbortController();
+  // Some of its body; the rest never comes.
+  const body = new ByteStream();
+  body.enqueue(new Uint8Array(1));
+  send(new SimRequest(url, { method: "POST", body, signal: gone.signal })).catch(() => {});
+  return { breakFrame: () => {}, leave: () => gone.abort() };
 }
 
 class SimulatedDeployment {
@@ -91,13 +124,14 @@ class SimulatedDeployment {
   }
 
   #labOf(driver: Isolate): Lab {
-    const objects = this.#cluster.environmentOf(driver) as Record<
+    const objects = this.#cluster.environment() as Record<
       string,
       { getByName(name: string): never }
     >;
     const wait = async (ms: number): Promise<void> => {
       await driver.settled(ms, "wait", () => {});
     };
+    let client: Client | null = null;
     return {
       stub: (kind, name = kind) => objects[kind]!.getByName(`0/${name}`),
       connect: async (kind, path, name) => {
@@ -105,6 +139,11 @@ class SimulatedDeployment {
           this.#note({ party, line }),
         );
       },
+      visit: (what) => {
+        client = this.#visit(what);
+      },
+      breakFrame: () => client!.breakFrame(),
+      leave: () => client!.leave(),
       note: (party, line) => this.#note({ party, line }),
       until: async (party, line, times = 1) => {
         const isNoted = () =>
@@ -123,6 +162,16 @@ class SimulatedDeployment {
         await wait(0);
       },
     };
+  }
+
+  #visit(what: Visit): Client {
+    const { site, machines } = this.#cluster;
+    const life = new RunningLife(site, machines[0]!, "client", "client");
+    const door = new Door(this.#cluster, this.#cluster.newIsolate(machines[0]!));
+    const send = (request: SimRequest): Promise<SimResponse> =>
+      exchange(site.network, life, door, request, { latencyMs: INTERNAL });
+    const url = `http://twins${pathOfVisit("0", what)}`;
+    return what === "socket" ? socketClient(life, send, url) : httpClient(send, url);
   }
 
   /** Lines of the console are in the trace. */

@@ -1,8 +1,9 @@
 /** The Worker that runs scenarios on workerd: a request for `/{scenario}/{phase}` runs a phase and answers when it is over. */
 import unsafe from "workerd:unsafe";
-import { errorText, openSocket, type Lab } from "./lab.ts";
-import { BEGUN, ENDED, note, notes } from "./note.ts";
+import { errorText, openSocket, pathOfVisit, type Lab } from "./lab.ts";
+import { BEGUN, BREAK, CLIENTS, ENDED, LEAVE, note, notes, VISIT } from "./note.ts";
 import type { Probes } from "./probes/calls.ts";
+import { isVisit, visit } from "./probes/door.ts";
 import type * as classes from "./probes/index.ts";
 import { scenarios } from "./scenarios/index.ts";
 
@@ -17,7 +18,8 @@ type Env = {
 const LINE_TIMEOUT_MS = 20_000;
 
 export default {
-  async fetch(request: Request, env: Env): Promise<Response> {
+  async fetch(request: Request, env: Env, ctx: ExecutionContext): Promise<Response> {
+    if (isVisit(request)) return await visit(request, env, ctx);
     const [, scenario = "", phase] = new URL(request.url).pathname.split("/");
     const run = scenarios[Number(scenario)]?.phases[Number(phase)];
     if (run === undefined) return new Response("no such phase", { status: 404 });
@@ -43,6 +45,9 @@ function labOf(env: Env, scenario: string): Lab {
   return {
     stub,
     note,
+    visit: (what) => note(CLIENTS, VISIT + pathOfVisit(scenario, what)),
+    breakFrame: () => note(CLIENTS, BREAK),
+    leave: () => note(CLIENTS, LEAVE),
     connect: async (kind, path, name) => {
       return await openSocket(env[kind].getByName(`${scenario}/${kind}`), path, name, note);
     },

@@ -89,22 +89,16 @@ export function callBinding(
     const door = world.door(random);
     const { isolate } = door;
     const end = isolate.watch((error) => back(() => reject(error)));
-    isolate.run("exchange", () => {
-      const entrypoint = door.entrypoint("Throttr", {}) as {
-        exchange(frames: Uint8Array): Promise<Uint8Array>;
-      };
-      entrypoint.exchange(body).then(
-        (replies) => {
-          end();
-          const copy = clone(replies);
-          if (!isolate.isOver) back(() => resolve(copy));
-        },
-        (error: unknown) => {
-          end();
-          const copy = cloneError(error);
-          if (!isolate.isOver) back(() => reject(copy));
-        },
-      );
+    door.enterCall("exchange", "Throttr", async (life, instance) => {
+      const entrypoint = instance as { exchange(frames: Uint8Array): Promise<Uint8Array> };
+      try {
+        const copy = clone(await entrypoint.exchange(body));
+        if (!life.isOver) back(() => resolve(copy));
+      } catch (error) {
+        const copy = cloneError(error);
+        if (!life.isOver) back(() => reject(copy));
+      }
+      end();
     });
   });
   return promise;

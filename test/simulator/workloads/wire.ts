@@ -143,6 +143,7 @@ function openSocket(
   };
   const url = `wss://edge.example${protocol.path}`;
   const socket = new ClientWebSocket(client, dial, url, subprotocols);
+  socket.breaksFrame = () => world.cluster.site.faults.breaksFrame();
   socket.addEventListener("open", () => world.witness.noteOpen(connection));
   socket.addEventListener("close", () => world.witness.noteEnd(connection));
   return socket;

@@ -5,6 +5,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -13,7 +14,17 @@ import { build } from "tsdown";
 import { capnpText, Embedded } from "../../../src/cli/serve/capnp-text.ts";
 import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from "../../../src/cli/serve/configuration.ts";
 import { findWorkerd } from "../../../src/cli/serve/workerd.ts";
-import { BEGUN, ENDED, KILLED, NOTE, type Noted } from "../../simulator/twins/note.ts";
+import {
+  BEGUN,
+  BREAK,
+  CLIENTS,
+  ENDED,
+  KILLED,
+  LEAVE,
+  NOTE,
+  VISIT,
+  type Noted,
+} from "../../simulator/twins/note.ts";
 import type { Transcript } from "../../simulator/twins/lab.ts";
 import type { Probes } from "../../simulator/twins/probes/calls.ts";
 
@@ -76,11 +87,19 @@ export class WorkerdLab {
   }
 }
 
+const HANDSHAKE =
+  "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n" +
+  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+/** With an opcode that does not exist. */
+const BROKEN_FRAME = Uint8Array.of(0x83, 0x80, 0, 0, 0, 0);
+
 /** A process of workerd. */
 class Runtime {
   readonly #process: ChildProcess;
   readonly #lines: AsyncIterator<string>;
   readonly #origin: string;
+  /** Of the scenario that runs. */
+  #client: Socket | null = null;
 
   private constructor(child: ChildProcess, port: number) {
     this.#process = child;
@@ -125,8 +144,28 @@ class Runtime {
         if (failure !== null) throw new Error(failure);
         return notes;
       }
-      notes.push(noted);
+      if (noted.party === CLIENTS) this.#act(noted.line);
+      else notes.push(noted);
     }
+  }
+
+  /** What a scenario asks of its client. */
+  #act(line: string): void {
+    if (line === BREAK) this.#client?.write(BROKEN_FRAME);
+    else if (line === LEAVE) this.#client?.resetAndDestroy();
+    else this.#client = this.#visit(line.slice(VISIT.length));
+  }
+
+  #visit(path: string): Socket {
+    const client = connect(Number(new URL(this.#origin).port), "127.0.0.1");
+    const head = path.endsWith("/socket")
+      ? `GET ${path} HTTP/1.1\r\n${HANDSHAKE}`
+      : `POST ${path} HTTP/1.1\r\nContent-Length: 1000\r\n`;
+    client.write(`${head}Host: twins\r\n\r\n`);
+    // Some of its body; the rest never comes.
+    if (!path.endsWith("/socket")) client.write("some");
+    client.resume().on("error", () => {});
+    return client;
   }
 
   async #nextNote(): Promise<Noted> {

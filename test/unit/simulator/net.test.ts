@@ -7,7 +7,7 @@ import { globalsOf } from "../../simulator/platform/globals.ts";
 import { LifeOver, type Life } from "../../simulator/platform/life.ts";
 import { ClientWebSocket } from "../../simulator/platform/net/client-web-socket.ts";
 import { endAllOf } from "../../simulator/platform/net/endings.ts";
-import { exchange, type Door } from "../../simulator/platform/net/exchange.ts";
+import { exchange, type Door, type Serve } from "../../simulator/platform/net/exchange.ts";
 import {
   HibernatingSockets,
   RequestResponsePair,
@@ -481,21 +481,22 @@ describe("a hibernatable WebSocket", () => {
 
 /** A door whose `fetch` opens a WebSocket to an object. */
 function doorTo(object: BareObject, door: BareLife, network: Network): Door {
-  return {
-    enter: (event) =>
-      event(door, async () => {
-        const { client } = object.open();
-        const webSocket = network.passSocket(client, door, INTERNAL);
-        return await Promise.resolve(
-          new SimResponse(null, {
-            status: 101,
-            webSocket,
-            headers: { "sec-websocket-protocol": "throttr" },
-          }),
-        );
+  return serving(door, async () => {
+    const { client } = object.open();
+    const webSocket = network.passSocket(client, door, INTERNAL);
+    return await Promise.resolve(
+      new SimResponse(null, {
+        status: 101,
+        webSocket,
+        headers: { "sec-websocket-protocol": "throttr" },
       }),
-  };
+    );
+  });
 }
+
+const serving = (life: BareLife, serve: Serve): Door => ({
+  enter: (event) => event(life, serve, () => true),
+});
 
 function dialed(
   world: World,
@@ -556,13 +557,10 @@ describe("a client's WebSocket", () => {
     "fails when the door refuses it",
     simulated((world) => {
       const life = world.life("client");
-      const door: Door = {
-        enter: (event) =>
-          event(
-            world.life("door"),
-            async () => await Promise.resolve(new SimResponse(null, { status: 503 })),
-          ),
-      };
+      const door = serving(
+        world.life("door"),
+        async () => await Promise.resolve(new SimResponse(null, { status: 503 })),
+      );
       const socket = new ClientWebSocket(
         life,
         (request) => exchange(world.network, life, door, request),
@@ -635,7 +633,7 @@ describe("an exchange of HTTP", () => {
     const door = world.life("door");
     const life = world.life("client");
     const send = (request: SimRequest): Promise<SimResponse> =>
-      exchange(world.network, life, { enter: (event) => event(door, serve) }, request);
+      exchange(world.network, life, serving(door, serve), request);
     return { send, door, life };
   };
 
@@ -836,22 +834,19 @@ describe("an isolate that crashes", () => {
         exchange(
           world.network,
           life,
-          {
-            enter: (event) =>
-              event(door, async () => {
-                const [client, other] = world.network.pair(world.life("object"));
-                other.accept();
-                server = other;
-                // The isolate is gone before its answer arrives.
-                void Promise.resolve().then(() => world.time.after(0, () => door.break()));
-                return await Promise.resolve(
-                  new SimResponse(null, {
-                    status: 101,
-                    webSocket: world.network.passSocket(client, door, () => 0),
-                  }),
-                );
+          serving(door, async () => {
+            const [client, other] = world.network.pair(world.life("object"));
+            other.accept();
+            server = other;
+            // The isolate is gone before its answer arrives.
+            void Promise.resolve().then(() => world.time.after(0, () => door.break()));
+            return await Promise.resolve(
+              new SimResponse(null, {
+                status: 101,
+                webSocket: world.network.passSocket(client, door, () => 0),
               }),
-          },
+            );
+          }),
           request,
         );
       const { events } = listen(new ClientWebSocket(life, dial, "wss://server/"));

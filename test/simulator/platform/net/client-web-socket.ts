@@ -3,7 +3,7 @@ import type { Life } from "../life.ts";
 import { whenOver } from "./endings.ts";
 import { Listeners, type Listener, type SocketEvent } from "./listeners.ts";
 import { SimBlob, SimRequest, type SimResponse } from "./messages.ts";
-import { GONE, NO_CODE, type CloseFrame, type SocketEnd } from "./socket-end.ts";
+import { BROKEN, GONE, NO_CODE, type CloseFrame, type SocketEnd } from "./socket-end.ts";
 import { closeFrame, copyOf, endOf } from "./web-socket.ts";
 
 /** How long a client waits for the answer to its close, ms. */
@@ -30,6 +30,8 @@ export class ClientWebSocket {
   onmessage: Listener | null = null;
   onclose: Listener | null = null;
   onerror: Listener | null = null;
+  /** Whether a frame that no WebSocket may send takes the place of a message. */
+  breaksFrame: () => boolean = () => false;
   readonly #life: Life;
   readonly #listeners = new Listeners();
   #end: SocketEnd | null = null;
@@ -76,7 +78,7 @@ export class ClientWebSocket {
     if (this.readyState === 0)
       throw new DOMException("Sent before connected.", "InvalidStateError");
     if (this.readyState !== 1) return;
-    this.#end!.send(copyOf(data));
+    this.#end!.send(this.breaksFrame() ? BROKEN : copyOf(data));
   }
 
   close(code?: number, reason?: string): void {

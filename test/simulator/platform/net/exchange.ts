@@ -11,10 +11,18 @@ import { INTERNET, makeBlob, type Network } from "./network.ts";
 import type { SocketEnd } from "./socket-end.ts";
 import { endOf, SimWebSocket } from "./web-socket.ts";
 
+/** The `fetch` handler of a Worker. */
+export type Serve = (request: SimRequest) => Promise<SimResponse>;
+/** @returns whether the code of the request goes on */
+export type LetGo = (isGone: boolean) => boolean;
+
 /** What serves: it chooses the isolate only when a request arrives. */
 export interface Door {
-  /** Runs an event of the isolate that takes the request. `serve` is its `fetch` handler. */
-  enter(event: (life: Life, serve: (request: SimRequest) => Promise<SimResponse>) => void): void;
+  /**
+   * Runs an event of the isolate that takes the request. The life is that of the request; `letGo` is called when its answer has
+   * left, or its client has gone.
+   */
+  enter(event: (life: Life, serve: Serve, letGo: LetGo) => void): void;
 }
 
 const CLIENT: Side = 0;
@@ -135,10 +143,14 @@ class Bodies {
     }
   }
 
-  /** The other side is gone. */
-  lose(): void {
+  /**
+   * The other side is gone.
+   *
+   * @param isHeard whether a reader hears of it: code that ends with its client does not
+   */
+  lose(isHeard = true): void {
     this.hasReceivedAll = true;
-    this.incoming.fail(new Error("Network connection lost."));
+    if (isHeard) this.incoming.fail(new Error("Network connection lost."));
     this.#stop();
     this.#onChange();
   }
@@ -198,6 +210,10 @@ export function exchange(
   });
   if (onOver !== undefined) link.whenOver(onOver);
   link.attach(SERVER, new ServerSide(network, link, door));
+  const { time, faults } = network.world;
+  const stayMs = faults?.clientStaysMs() ?? Infinity;
+  // Both sides notice soon: the client has reset the connection.
+  if (stayMs < Infinity) time.after(stayMs, () => link.cut([0, latencyMs(network.world.random)]));
   return new ClientSide(network, link, client).send(request);
 }
 
@@ -291,6 +307,7 @@ class ServerSide implements Port<Part> {
   /** The WebSocket that was the answer. */
   #end: SocketEnd | null = null;
   #forget: () => void = () => {};
+  #letGo: LetGo = () => true;
 
   readonly #door: Door;
 
@@ -302,7 +319,10 @@ class ServerSide implements Port<Part> {
 
   receive(part: Part): void {
     if (part.kind === "request") {
-      this.#door.enter((life, serve) => this.#begin(life, part.request, part.body, serve));
+      this.#door.enter((life, serve, letGo) => {
+        this.#letGo = letGo;
+        this.#begin(life, part.request, part.body, serve);
+      });
       // The isolate has crashed before it could take the request.
       if (this.#life === null) this.#link.abandon(SERVER);
     } else this.#life?.later(0, "request.receive", () => this.#bodies!.take(part));
@@ -314,12 +334,7 @@ class ServerSide implements Port<Part> {
     else this.#life?.later(0, "request.lost", () => this.#lose());
   }
 
-  #begin(
-    life: Life,
-    sent: SimRequest,
-    body: Uint8Array | null,
-    serve: (request: SimRequest) => Promise<SimResponse>,
-  ): void {
+  #begin(life: Life, sent: SimRequest, body: Uint8Array | null, serve: Serve): void {
     this.#life = life;
     this.#forget = whenOver(life, () => this.#link.abandon(SERVER));
     const bodies = new Bodies(this.#network, this.#link, SERVER, life, () => {});
@@ -360,14 +375,21 @@ class ServerSide implements Port<Part> {
       { kind: "response", response, body: isWithHead ? whole.slice() : null, end },
       200,
     );
-    if (isWithHead) this.#forget();
-    else void bodies.sendStream(response.body!).then(() => this.#forget());
+    if (isWithHead) this.#endAnswer();
+    else void bodies.sendStream(response.body!).then(() => this.#endAnswer());
+  }
+
+  /** A request whose body has not come to its end is given up with its life. */
+  #endAnswer(): void {
+    if (this.#bodies!.hasReceivedAll) this.#forget();
+    this.#letGo(false);
   }
 
   #lose(): void {
     this.#forget();
     this.#gone.abort(new DOMException("The client has disconnected.", "AbortError"));
-    this.#bodies!.lose();
+    const goesOn = this.#letGo(true);
+    this.#bodies!.lose(goesOn);
     this.#loseEnd();
   }
 

@@ -2,7 +2,13 @@
  * The hibernatable WebSockets of one object, over all its lives: what `ctx` has of them, and the events that wake the object.
  */
 import type { Life } from "../life.ts";
-import { GONE, type CloseFrame, type EndUser, type SocketEnd } from "./socket-end.ts";
+import {
+  GONE,
+  protocolError,
+  type CloseFrame,
+  type EndUser,
+  type SocketEnd,
+} from "./socket-end.ts";
 import { endOf, SimWebSocket } from "./web-socket.ts";
 
 const SOCKETS_MAX = 32_768;
@@ -147,7 +153,19 @@ export class HibernatingSockets {
       },
       onClose: (frame) => this.#end(end, frame, true),
       onLost: () => this.#end(end, GONE, false),
+      onBroken: () => this.#fail(end),
     };
+  }
+
+  /** A close event does not follow. */
+  #fail(end: SocketEnd): void {
+    this.#wake("webSocketError", end, (handlers, socket, life) => {
+      end.hasReceivedClose = true;
+      end.isLost = true;
+      return this.#removeBehind(end, life, () =>
+        handlers.webSocketError?.(socket, protocolError()),
+      );
+    });
   }
 
   #end(end: SocketEnd, frame: CloseFrame, wasClean: boolean): void {
@@ -155,15 +173,22 @@ export class HibernatingSockets {
       end.hasReceivedClose = true;
       if (!wasClean) end.isLost = true;
       end.endIfClosed();
-      const remove = (): void => this.#remove(end, life);
-      let ended: unknown = null;
-      try {
-        ended = handlers.webSocketClose?.(socket, frame.code, frame.reason, wasClean);
-      } finally {
-        if (!(ended instanceof Promise)) remove();
-      }
-      return ended instanceof Promise ? ended.finally(remove) : ended;
+      return this.#removeBehind(end, life, () =>
+        handlers.webSocketClose?.(socket, frame.code, frame.reason, wasClean),
+      );
     });
+  }
+
+  /** Runs a handler of the end of a socket, which is listed until the handler has ended. */
+  #removeBehind(end: SocketEnd, life: Life, handle: () => unknown): unknown {
+    const remove = (): void => this.#remove(end, life);
+    let ended: unknown = null;
+    try {
+      ended = handle();
+    } finally {
+      if (!(ended instanceof Promise)) remove();
+    }
+    return ended instanceof Promise ? ended.finally(remove) : ended;
   }
 
   #wake(

@@ -19,6 +19,13 @@ export interface LinkWorld {
   readonly time: VirtualTime;
   readonly random: Random;
   readonly trace: Trace;
+  /** Absent where nothing goes wrong by chance. */
+  readonly faults?: NetworkFaults;
+}
+
+export interface NetworkFaults {
+  /** How long the client of an exchange waits before it resets the connection, in ms; Infinity where it does not. */
+  clientStaysMs(): number;
 }
 
 /** One end of a link. Both methods are called as events that belong to no life yet. */

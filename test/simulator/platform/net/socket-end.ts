@@ -7,7 +7,18 @@ import { whenOver } from "./endings.ts";
 import type { Link, Side } from "./link.ts";
 
 /** A message as it travels: bytes are copied when they are sent. */
-export type Frame = string | ArrayBuffer | CloseFrame;
+export type Frame = string | ArrayBuffer | CloseFrame | typeof BROKEN;
+
+/** A frame that no WebSocket may send. */
+export const BROKEN = Symbol("broken frame");
+/** How the runtime ends a connection on which one has come. */
+const PROTOCOL_ERROR = { code: 1002, reason: "Unknown opcode 3" };
+/** What the user of the connection gets then. */
+export const protocolError = (): Error =>
+  new Error(
+    `WebSocket protocol error; protocolError.statusCode = ${PROTOCOL_ERROR.code}; ` +
+      `protocolError.description = ${PROTOCOL_ERROR.reason}`,
+  );
 
 export interface CloseFrame {
   readonly code: number;
@@ -27,6 +38,8 @@ export interface EndUser {
   onMessage(message: string | ArrayBuffer): void;
   onClose(frame: CloseFrame): void;
   onLost(): void;
+  /** A broken frame has come, and the runtime has ended the connection. */
+  onBroken?(): void;
 }
 
 export const isClose = (frame: Frame): frame is CloseFrame =>
@@ -146,6 +159,13 @@ export class SocketEnd {
     this.link.abandon(this.side);
   }
 
+  #refuse(user: EndUser): void {
+    this.send(PROTOCOL_ERROR);
+    this.link.abandon(this.side);
+    if (user.onBroken === undefined) user.onLost();
+    else user.onBroken();
+  }
+
   #noteEnding(): void {
     this.onEnding?.();
     this.onEnding = null;
@@ -154,6 +174,7 @@ export class SocketEnd {
   #take(frame: Frame | null): void {
     const user = this.#user;
     if (user === null) this.#early.push(frame);
+    else if (frame === BROKEN) this.#refuse(user);
     else if (frame === null) user.onLost();
     else if (isClose(frame)) user.onClose(frame);
     else user.onMessage(frame);
@@ -161,6 +182,7 @@ export class SocketEnd {
 }
 
 function bytesOf(frame: Frame): number {
+  if (frame === BROKEN) return 2;
   if (typeof frame === "string") return frame.length;
   return isClose(frame) ? 2 + frame.reason.length : frame.byteLength;
 }

@@ -14,7 +14,9 @@ export interface Probes {
 /** Notes what it receives. */
 export interface EarCalls {
   hear(line: string): Promise<string>;
-  /** Answers after 30 ms. */
+  /** Notes a line as another party: the order between two of them is left open. */
+  hearAs(party: string, line: string): Promise<void>;
+  /** Answers after 60 ms. */
   hearSlowly(line: string): Promise<string>;
   /** Never answers. */
   hang(): Promise<void>;
@@ -44,6 +46,7 @@ export interface WriterCalls {
   doom(): Promise<string>;
   doomAndThrow(): Promise<void>;
   sendBehindDoomedRow(): Promise<void>;
+  sendBeforeDoomedRow(): Promise<void>;
   waitBehindDoomedRow(): Promise<void>;
   syncThenDoom(): Promise<void>;
   sendAroundRow(): Promise<void>;
@@ -116,6 +119,21 @@ export interface HostCalls {
   holdByWaitUntil(): Promise<void>;
   block(): Promise<void>;
 }
+
+/** What the door of the probes does for a client. */
+export type Visit =
+  | "wait"
+  | "wait in waitUntil"
+  | "call"
+  | "call in waitUntil"
+  | "signal"
+  | "signal in waitUntil"
+  | "body"
+  | "body in waitUntil"
+  | "answer"
+  | "answer in waitUntil"
+  | "stream"
+  | "socket";
 
 export interface StarterCalls {
   call(line: string): Promise<string>;

@@ -22,9 +22,13 @@ export class Ear extends Probe {
     return `heard ${line}`;
   }
 
+  hearAs(party: string, line: string): void {
+    note(party, line);
+  }
+
   async hearSlowly(line: string): Promise<string> {
     this.note(line);
-    await scheduler.wait(30);
+    await scheduler.wait(60);
     this.note(`${line} is over`);
     return `heard ${line}`;
   }

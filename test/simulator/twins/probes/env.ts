@@ -2,9 +2,11 @@
 import { DurableObject } from "cloudflare:workers";
 import { note } from "../note.ts";
 import type { Ear } from "./ear.ts";
+import type { Host } from "./host.ts";
 
 export interface Env {
   readonly Ear: DurableObjectNamespace<Ear>;
+  readonly Host: DurableObjectNamespace<Host>;
 }
 
 export abstract class Probe extends DurableObject<Env> {

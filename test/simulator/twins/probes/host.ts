@@ -91,8 +91,14 @@ export class Host extends Probe {
     );
   }
 
-  override webSocketError(_: WebSocket, error: unknown): void {
-    this.note(`socket fails: ${errorText(error)}`);
+  override webSocketError(socket: WebSocket, error: unknown): void {
+    const how = `${attachmentText(socket)}, state ${socket.readyState}, ${this.socketCount()} sockets`;
+    this.note(`socket fails: ${errorText(error)}, ${how}`);
+    try {
+      socket.send("in the handler");
+    } catch (error) {
+      this.note(errorText(error));
+    }
   }
 
   socketCount(): number {

@@ -50,6 +50,17 @@ export class Writer extends Probe {
     await new Promise(() => {});
   }
 
+  async sendBeforeDoomedRow(): Promise<void> {
+    const socket = await this.#connect();
+    socket.send("before the row");
+    this.watch("rpc", this.ear().hear("before the row"));
+    this.watch("fetch", this.ear().fetch("http://ear/before-the-row"));
+    this.write("doomed");
+    this.writeDoomed();
+    this.note("sends");
+    await new Promise(() => {});
+  }
+
   async waitBehindDoomedRow(): Promise<void> {
     this.watch("rpc of an earlier turn", this.ear().hearSlowly("slow"));
     await scheduler.wait(1);

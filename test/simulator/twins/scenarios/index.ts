@@ -6,6 +6,7 @@ import { lives } from "./lives.ts";
 import { outputGate } from "./output-gate.ts";
 import { sockets } from "./sockets.ts";
 import { stubs } from "./stubs.ts";
+import { visits } from "./visits.ts";
 
 export const scenarios: readonly Scenario[] = [
   ...outputGate,
@@ -14,4 +15,5 @@ export const scenarios: readonly Scenario[] = [
   ...lives,
   ...alarms,
   ...sockets,
+  ...visits,
 ];

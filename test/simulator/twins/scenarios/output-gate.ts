@@ -81,6 +81,22 @@ export const outputGate: readonly Scenario[] = [
     },
   },
   {
+    title:
+      "RPC and fetch that come before a row in its event never leave when its commit fails; socket messages do",
+    phases: [
+      async (lab) => {
+        const writer = await preparedWriter(lab);
+        await tell(lab, "caller", writer.sendBeforeDoomedRow());
+        await lab.wait(A_WHILE_MS);
+      },
+    ],
+    expected: {
+      "ear's socket": ["before the row"],
+      writer: ["sends"],
+      caller: [COMMIT_FAILED],
+    },
+  },
+  {
     title: "no sync, timer, call or waitUntil of an object settles after its commit has failed",
     phases: [
       async (lab) => {

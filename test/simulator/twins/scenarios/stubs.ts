@@ -33,6 +33,50 @@ export const stubs: readonly Scenario[] = [
     },
   },
   {
+    title:
+      "calls on each of two stubs of an object arrive in their order, also where one of them throws",
+    phases: [
+      async (lab) => {
+        const [one, two] = [lab.stub("Ear"), lab.stub("Ear")];
+        const calls = [0, 1, 2, 3].flatMap((i) => [
+          one.hearAs("by one", `${i}`),
+          tell(lab, "failing", one.throwError("built in")),
+          two.hearAs("by two", `${i}`),
+        ]);
+        await Promise.all(calls);
+      },
+    ],
+    expected: {
+      "by one": ["0", "1", "2", "3"],
+      "by two": ["0", "1", "2", "3"],
+      failing: Array.from({ length: 4 }, () => "RangeError: too far (remote)"),
+    },
+  },
+  {
+    title:
+      "calls on another stub of an object that was reset fail, and none of them reaches the new instance",
+    phases: [
+      async (lab) => {
+        const [one, two] = [lab.stub("Ear"), lab.stub("Ear")];
+        await Promise.all([one.hear("first"), two.hearAs("by two", "first")]);
+        await tell(lab, "aborting", one.abort("on purpose"));
+        const fresh = lab.stub("Ear");
+        await Promise.all([
+          tell(lab, "two", two.hear("by a broken stub")),
+          fresh.hear("second"),
+          tell(lab, "two", two.hear("by a broken stub")),
+          fresh.hear("third"),
+        ]);
+      },
+    ],
+    expected: {
+      ear: ["first", "second", "third"],
+      "by two": ["first"],
+      aborting: ["Error: on purpose (durableObjectReset)"],
+      two: ["Error: on purpose (durableObjectReset)", "Error: on purpose (durableObjectReset)"],
+    },
+  },
+  {
     title: "calls wait for an object that is still starting, and keep their order",
     phases: [
       async (lab) => {
