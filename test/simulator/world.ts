@@ -10,6 +10,7 @@ import { Random } from "./kernel/random.ts";
 import { Trace } from "./kernel/trace.ts";
 import { VirtualTime } from "./kernel/virtual-time.ts";
 import { Cluster } from "./platform/cluster.ts";
+import type { Program } from "./platform/program.ts";
 import type { Release } from "./platform/realm.ts";
 import { Door } from "./platform/door.ts";
 import type { Faults } from "./platform/faults.ts";
@@ -34,6 +35,8 @@ export interface WorldOptions {
   readonly seed: number;
   /** What it begins with. */
   readonly release: Release;
+  /** The package that clients import. */
+  readonly callers: Program;
   /** Whether it goes on with that to its end, and that is today's code. */
   readonly isToday: boolean;
   readonly faults: (random: Random) => Faults;
@@ -149,6 +152,11 @@ export class World {
     for (const object of this.cluster.objects) {
       if (object.life?.machine === machine) this.witness.noteClock(object, this.time.nowMs);
     }
+  }
+
+  /** The package that clients import. */
+  get callers(): Program {
+    return this.#options.callers;
   }
 
   /** How long clients work, in ms of virtual time. */

@@ -36,6 +36,7 @@ export async function play(
   const world = new World({
     seed: plan.seed,
     release: releases[plan.release],
+    callers: releases.callers,
     isToday: plan.release === "today",
     faults: (random) => (isCalm ? calm(random) : new SeededFaults(random, counts)),
     variables: plan.variables,

@@ -145,10 +145,13 @@ function windowsViolation(
   clocks: ClockHistory,
   object: string,
 ): string | null {
+  const timeOf = ({ fromMs, toMs }: MsSpan): MsSpan => clocks.spanOf(object, fromMs, toMs);
   for (const { name, limit, windowNs } of quotas) {
     const windowMs = Number(windowNs) / 1e6;
     const violation =
-      (clocks.isSteady(object) ? windowViolation(prefix + name, limit, windowMs, track) : null) ??
+      (clocks.isSteady(object)
+        ? windowViolation(prefix + name, { limit, windowMs }, track, timeOf)
+        : null) ??
       intervalViolation(track, limit, (from, toMs) => {
         const passed = clocks.elapsed(object, from, { fromMs: toMs, toMs }).toMs;
         return limit * (Math.floor(passed / windowMs) + 2);
@@ -158,14 +161,17 @@ function windowsViolation(
   return null;
 }
 
+/** @param timeOf the object's time in a span of true time */
 function windowViolation(
   name: string,
-  limit: number,
-  windowMs: number,
+  { limit, windowMs }: { readonly limit: number; readonly windowMs: number },
   track: LimitTrack,
+  timeOf: (span: MsSpan) => MsSpan,
 ): string | null {
   const free = track.gifts.filter(({ isFreeOfCharge }) => isFreeOfCharge);
-  for (const { fromMs, toMs, charges } of windowsOf(name, windowMs, track.charges)) {
+  const windows = windowsOf(name, windowMs, track.charges);
+  placeByTime(track.charges, windows, timeOf);
+  for (const { fromMs, toMs, charges } of windows) {
     const granted = charges.reduce((sum, { least }) => sum + least, 0);
     if (granted <= limit) continue;
     const most = limit + givenWithin(free, { fromMs, toMs });
@@ -175,6 +181,9 @@ function windowViolation(
   }
   return null;
 }
+
+/** Ends of windows are rounded up to a ms. */
+const ENDS_MS = 2;
 
 interface CountedWindow extends MsSpan {
   toMs: number;
@@ -193,16 +202,36 @@ function windowsOf(name: string, windowMs: number, charges: readonly Charge[]): 
   const windows: CountedWindow[] = [];
   let firstEnd = -Infinity;
   for (const { charge, end } of ends.toSorted((a, b) => a.end - b.end)) {
-    // Ends are rounded up to a ms.
-    if (end - firstEnd >= Math.max(2, windowMs / 2)) {
+    if (end - firstEnd >= Math.max(ENDS_MS, windowMs / 2)) {
       firstEnd = end;
-      windows.push({ fromMs: end - windowMs - 2, toMs: end, charges: [] });
+      windows.push({ fromMs: end - windowMs - ENDS_MS, toMs: end, charges: [] });
     }
     const window = windows.at(-1)!;
     window.toMs = end;
     window.charges.push(charge);
   }
   return windows;
+}
+
+/**
+ * Adds charges without a result to the windows that they were surely counted in: their span is within one window, and in no other
+ * one. Where units of a window were given back, so that another one may have begun within it, there is a gift of that time.
+ */
+function placeByTime(
+  charges: readonly Charge[],
+  windows: readonly CountedWindow[],
+  timeOf: (span: MsSpan) => MsSpan,
+): void {
+  for (const charge of charges) {
+    if (charge.least === 0 || charge.result !== null) continue;
+    const at = timeOf(charge.span);
+    const [window, other] = windows.filter(
+      ({ fromMs, toMs }) => fromMs <= at.toMs && at.fromMs <= toMs,
+    );
+    if (window === undefined || other !== undefined) continue;
+    if (at.fromMs >= window.fromMs + ENDS_MS && at.toMs <= window.toMs - ENDS_MS)
+      window.charges.push(charge);
+  }
 }
 
 /** What the two buckets on the grid of the epoch have for certain, the previous one by the share that is covered for certain. */

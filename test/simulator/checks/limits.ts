@@ -38,7 +38,7 @@ export type LimitOperation = OfLimit &
         readonly ttlMs?: number;
       }
     | { readonly name: "settle"; readonly id: string; readonly cost: number }
-    /** An answer of a limiter with `local`; also where it asked the server. */
+    /** An answer of a limiter with `local`. Its outcome has figures where the limiter asked the server, and else none. */
     | { readonly name: "local"; readonly cost: number; readonly leaseMs: number }
     /** `key` is the key of the first entry. */
     | { readonly name: "limitAll"; readonly entries: readonly LimitAllPart[] }
@@ -184,18 +184,12 @@ function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: 
       const { cost, leaseMs } = operation;
       track.isExact = false;
       if (answer?.success !== true) return;
-      const lifeMs = Math.min(
-        leaseMs,
-        lifeMsMaxOf(configurationOf(terms.strategyOf(operation.key))),
-      );
-      const charged = { ...span, fromMs: span.fromMs - lifeMs * (1 + DRIFT) - 1 };
-      track.charges.push({
-        span: charged,
-        least: cost,
-        most: cost,
-        result: answer.results?.[0] ?? null,
-        by,
-      });
+      const result = answer.results?.[0] ?? null;
+      const lifeMsMax = lifeMsMaxOf(configurationOf(terms.strategyOf(operation.key)));
+      const lifeMs = Math.min(leaseMs, lifeMsMax) * (1 + DRIFT) + 1;
+      // Without a call, the units were drawn before, at most a life ago.
+      const charged = result === null ? { ...span, fromMs: span.fromMs - lifeMs } : span;
+      track.charges.push({ span: charged, least: cost, most: cost, result, by });
       return;
     }
     case "refund":

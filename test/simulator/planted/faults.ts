@@ -5,10 +5,15 @@
 
 import type { WorkloadName } from "../workloads/all.ts";
 
+/** Which bundle has a module: that of the server, or that of the package which callers import. */
+export type Code = "server" | "callers";
+
 export interface PlantedFault {
   readonly name: string;
   /** Path of the module, from the root of the project. */
   readonly module: string;
+  /** The bundle in which the fault is planted: `server` unless given. */
+  readonly code?: Code;
   /** Must be in the module exactly once. */
   readonly text: string;
   /** What takes its place. */
@@ -253,6 +258,32 @@ export const PLANTED: readonly PlantedFault[] = [
     module: "src/engine/charge-ledger.ts",
     text: "known.cut(limiter.missing(state, nowNs));",
     planted: "",
+    workload: "limits",
+    seed: 1,
+  },
+  {
+    name: "units that an isolate has drawn have no end",
+    module: "src/ratelimit/local/draws.ts",
+    code: "callers",
+    text: "if (nowMs >= this.#endMs || monotonicMs >= this.#monotonicEndMs) {",
+    planted: "if (nowMs < 0 || monotonicMs < 0) {",
+    workload: "limits",
+    seed: 3,
+  },
+  {
+    name: "an isolate spends one unit for a cost of several",
+    module: "src/ratelimit/local/draws.ts",
+    code: "callers",
+    text: "this.#left -= cost;",
+    planted: "this.#left -= 1;",
+    workload: "limits",
+    seed: 1,
+  },
+  {
+    name: "units that are drawn ahead are not charged",
+    module: "src/engine/draw-commands.ts",
+    text: "if (working.isChanged) {",
+    planted: "if (working.isChanged && cost > 0) {",
     workload: "limits",
     seed: 1,
   },

@@ -2,17 +2,23 @@
 import { readFileSync } from "node:fs";
 import { relative } from "node:path";
 import type { Plugin } from "esbuild";
-import { PLANTED } from "./faults.ts";
+import { PLANTED, type Code, type PlantedFault } from "./faults.ts";
 
 /**
+ * What plants a fault in a bundle; empty for a bundle of other code.
+ *
  * @param name of one of `PLANTED`
  * @throws Error when there is none of this name; the build fails unless the text is in the module exactly once
  */
-export function planting(name: string): Plugin {
+export function plantingIn(code: Code, name: string): Plugin[] {
   const fault = PLANTED.find((each) => each.name === name);
   if (fault === undefined) throw new Error(`there is no planted fault ${name}`);
+  return (fault.code ?? "server") === code ? [planting(fault)] : [];
+}
+
+function planting(fault: PlantedFault): Plugin {
   return {
-    name: `planting ${name}`,
+    name: `planting ${fault.name}`,
     setup(build) {
       let isPlanted = false;
       const root = build.initialOptions.absWorkingDir!;

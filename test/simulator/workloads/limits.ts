@@ -29,10 +29,12 @@ import { afterMs, beforeMs } from "../checks/order.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
+import { startClients, type Client } from "./client.ts";
 import type { Port } from "./port.ts";
 import { bindingPort, httpPort } from "./ports.ts";
 import { bytesOf } from "./records/commands.ts";
 import { shardsOf } from "./shards.ts";
+import { LOCAL_STRATEGIES, LocalCaller } from "./limits/local.ts";
 import { outcomeOf } from "./limits/outcome.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "./socket-port.ts";
 
@@ -66,6 +68,9 @@ const OWN = { limits: 2, share: 0.08 };
 const RELAXED_KEY = "k3";
 /** Reservations of other limits are settled with their estimate at most: a debt makes what is left hard to judge. */
 const DEBT_KEYS: readonly string[] = ["k0", "k2"];
+/** Of limits that some clients decide in their isolates, and others ask the server for. */
+const LOCAL_KEY = "hot";
+const LOCAL_SHARE = 0.25;
 const MANY = { share: 0.05, least: 2, most: 60 };
 const BURST_SHARE = 0.7;
 /** Longer than anything is on its way, and than any disk is full. */
@@ -109,10 +114,19 @@ export class Limits implements Workload {
         this.#limits.set(keyOf(limit), limit);
       }
     }
+    const locals = LOCAL_STRATEGIES.map((strategy, i) => ({
+      name: `local${i}`,
+      key: LOCAL_KEY,
+      strategy,
+    }));
+    for (const limit of locals) this.#limits.set(keyOf(limit), limit);
     this.#shared = [...this.#limits.values()];
-    for (let i = 0; i < this.#plan.clients; i++) {
-      world.start(`limits ${i}`, async (life) => await this.#work(world, life, i));
-    }
+    const { hasFaults } = this.#plan;
+    startClients(world, this.name, this.#plan, async (client) => {
+      if (client.number > 0 && client.random.chance(LOCAL_SHARE))
+        await new LocalCaller(client, this.#history, locals, hasFaults).work();
+      else await this.#work(client);
+    });
   }
 
   #ownLimits(client: number): Limit[] {
@@ -128,8 +142,7 @@ export class Limits implements Workload {
     });
   }
 
-  async #work(world: World, life: RunningLife, client: number): Promise<void> {
-    const random = world.random.fork(life.name);
+  async #work({ world, life, random, number: client, most }: Client): Promise<void> {
     const port = random.pick(PORTS)(world, life, random);
     const chooser = new Chooser(
       random.fork("choice"),
@@ -137,9 +150,7 @@ export class Limits implements Workload {
       this.#ownLimits(client),
       client,
     );
-    const { operations: total, clients, durationMs } = this.#plan;
-    const most = total / clients;
-    const pauseMs = durationMs / most;
+    const pauseMs = this.#plan.durationMs / most;
     for (let made = 0; made < most && !world.isClosing;) {
       const ms = random.chance(BURST_SHARE)
         ? random.skewed(0.1, 500)

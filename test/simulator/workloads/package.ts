@@ -1,16 +1,18 @@
 /** The package for callers, as a client of a run has it: modules with a state of their own, and the globals of its life. */
-import type * as clients from "../../../src/client/index.ts";
 import type { Random } from "../kernel/random.ts";
 import { globalsOf } from "../platform/globals.ts";
 import { exchange } from "../platform/net/exchange.ts";
-import { bundle } from "../platform/realm.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { World } from "../world.ts";
+import type * as entry from "./package-entry.ts";
 import { callBinding, doorTo } from "./ports.ts";
 
-type Clients = typeof clients;
-
-const clientProgram = await bundle("src/client/index.ts");
+type Package = typeof entry;
+type ThrottrBinding = entry.clients.ThrottrBinding;
+type ThrottrClient = entry.clients.ThrottrClient;
+type ClientOptions = entry.clients.ClientOptions;
+/** A Worker's isolate has one clock, and work that it must ask the platform to wait for. */
+export type Runtime = "worker" | "client";
 
 export const SERVER = "https://edge.example";
 
@@ -18,32 +20,53 @@ const globalsFor = (
   world: World,
   life: RunningLife,
   random: Random,
+  kind: Runtime,
 ): Readonly<Record<string, unknown>> => {
   const { network, trace } = world.cluster.site;
   return globalsOf({
     life: () => life,
     network,
     random: random.fork("globals"),
-    kind: "client",
+    kind,
     onLog: (level, { name }, text) => trace.noteLog(`console.${level}`, name, text),
     fetch: async (request) => await exchange(network, life, doorTo(world, random), request),
   });
 };
 
-/** `throttr-edge/client` in the life of a client, which loads it once. */
-export function clientPackage(world: World, life: RunningLife, random: Random): Clients {
-  life.code ??= clientProgram(globalsFor(world, life, random));
-  // The rest of the event that has loaded the package already calls it.
-  life.code.enter();
-  return life.code.exports as unknown as Clients;
-}
-
-/** A service binding to the deployment. */
-export const bindingOf = (
+/** The package in the life of a client, which loads it once. */
+export function packageIn(
   world: World,
   life: RunningLife,
   random: Random,
-): clients.ThrottrBinding =>
+  runtime: Runtime = "client",
+): Package {
+  life.code ??= world.callers(globalsFor(world, life, random, runtime));
+  // The rest of the event that has loaded the package already calls it.
+  life.code.enter();
+  return life.code.exports as unknown as Package;
+}
+
+/** A service binding to the deployment. */
+const bindingOf = (world: World, life: RunningLife, random: Random): ThrottrBinding =>
   ({
     exchange: async (message: Uint8Array) => await callBinding(world, life, random, message),
-  }) as unknown as clients.ThrottrBinding;
+  }) as unknown as ThrottrBinding;
+
+/** A client of the package, over HTTP or a service binding. */
+export function clientOf(
+  world: World,
+  life: RunningLife,
+  random: Random,
+  options: ClientOptions & { readonly runtime?: Runtime } = {},
+): ThrottrClient {
+  const { runtime, ...rest } = options;
+  const {
+    ThrottrClient: Client,
+    http,
+    serviceBinding,
+  } = packageIn(world, life, random, runtime).clients;
+  const transport = random.chance(0.5)
+    ? http(SERVER)
+    : serviceBinding(bindingOf(world, life, random));
+  return new Client(transport, rest);
+}

@@ -442,6 +442,15 @@ describe("a bucket", () => {
     expect(messagesOf(fast, [burst, ...grants(11, 1000, 0.01)])).toHaveLength(1);
     expect(messagesOf(fast, [burst, call(1000, 1001, local(21), granted)])).toHaveLength(1);
   });
+
+  it("an answer that a limiter with local decisions got from the shard is not dated back", () => {
+    const fast = tokenBucket({ burst: 100, rate: 10 });
+    const asked = says(result(true, 0));
+    const calls = [call(1000, 1001, limit(100), granted), call(1002, 1003, local(9), granted)];
+    expect(messagesOf(fast, calls)).toEqual([]);
+    const answered = { ...calls[1]!, outcome: asked };
+    expect(messagesOf(fast, [calls[0]!, answered])).toHaveLength(1);
+  });
 });
 
 describe("a window", () => {
@@ -465,6 +474,26 @@ describe("a window", () => {
         /^default: 11 units were granted in the window that ends at 60000, where 10 are allowed/,
       ),
     ]);
+  });
+
+  describe("that isolates spend units of", () => {
+    const named = fixedWindow([{ name: "default", limit: 10, window: "1 m" }]);
+    const opened = call(0, 1, limit(2), says(result(true, 8, 60_000)));
+    const spent = (units: number, atMs: number) => call(atMs, atMs + 1, local(units), granted);
+
+    it("has them within its limit", () => {
+      expect(messagesOf(named, [opened, spent(8, 30_000)])).toEqual([]);
+      expect(messagesOf(named, [opened, spent(9, 30_000)])).toEqual([
+        expect.stringMatching(/^default: 11 units were granted in the window that ends at 60000/),
+      ]);
+    });
+
+    it("is not the one of units that may be of another window", () => {
+      expect(messagesOf(named, [opened, spent(9, 60_500)])).toEqual([]);
+      const next = call(60_200, 60_201, limit(2), says(result(true, 8, 120_200)));
+      expect(messagesOf(named, [opened, next, spent(9, 60_700)])).toEqual([]);
+      expect(messagesOf(named, [opened, next, spent(9, 61_300)])).toHaveLength(1);
+    });
   });
 
   it("more than two windows allow within the length of one is refused without their ends", () => {

@@ -14,8 +14,14 @@ export function outcomeOf(read: () => LimitOutcome): LimitOutcome | Open {
   try {
     return read();
   } catch (error) {
-    const { code } = ThrottrError.from(error);
-    if (code === ENDED) return { success: false, isEnded: true };
-    return REFUSALS.includes(phaseOf(code)) && code !== APPLIED ? "refused" : "unknown";
+    return ThrottrError.from(error).code === ENDED
+      ? { success: false, isEnded: true }
+      : openOf(error);
   }
+}
+
+/** What an error says of its call. */
+export function openOf(error: unknown): Open {
+  const { code } = ThrottrError.from(error);
+  return REFUSALS.includes(phaseOf(code)) && code !== APPLIED ? "refused" : "unknown";
 }

@@ -10,7 +10,7 @@ import { exchange } from "../../platform/net/exchange.ts";
 import { SimRequest } from "../../platform/net/messages.ts";
 import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
-import { bindingOf, clientPackage, SERVER } from "../package.ts";
+import { clientOf, SERVER } from "../package.ts";
 import type { Answer, Port } from "../port.ts";
 import { bindingPort, doorTo, httpPort } from "../ports.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "../socket-port.ts";
@@ -141,12 +141,8 @@ export const portWay = (world: World, life: RunningLife, random: Random): PortWa
 /** Any of the ways. */
 export function wayOf(world: World, life: RunningLife, random: Random): Way {
   if (!random.chance(CLIENT_SHARE)) return portWay(world, life, random);
-  const { ThrottrClient: Client, http, serviceBinding } = clientPackage(world, life, random);
-  const transport = random.chance(0.5)
-    ? http(SERVER)
-    : serviceBinding(bindingOf(world, life, random));
   // The first attempt of a call that is repeated, as those on leases may be, could be applied after its second.
-  return new ClientWay(new Client(transport, { attemptsMax: 1 }));
+  return new ClientWay(clientOf(world, life, random, { attemptsMax: 1 }));
 }
 
 /** Asks a JSON route. */

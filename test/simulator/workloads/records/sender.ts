@@ -7,7 +7,7 @@ import type { Door, Open } from "../../checks/history.ts";
 import type { Random } from "../../kernel/random.ts";
 import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
-import { bindingOf, clientPackage, SERVER } from "../package.ts";
+import { clientOf } from "../package.ts";
 import type { Port } from "../port.ts";
 import { bindingPort, httpPort } from "../ports.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "../socket-port.ts";
@@ -100,9 +100,5 @@ const CLIENT_SHARE = 0.25;
 /** Any of the ways. */
 export function senderOf(world: World, life: RunningLife, random: Random): Sender {
   if (!random.chance(CLIENT_SHARE)) return new PortSender(random.pick(PORTS)(world, life, random));
-  const { ThrottrClient: Client, http, serviceBinding } = clientPackage(world, life, random);
-  const transport = random.chance(0.5)
-    ? http(SERVER)
-    : serviceBinding(bindingOf(world, life, random));
-  return new ClientSender(new Client(transport));
+  return new ClientSender(clientOf(world, life, random));
 }
