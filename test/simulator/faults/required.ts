@@ -37,7 +37,10 @@ const CALLS = [
   ),
 ];
 
-/** What the last statement of a turn wrote whose commit fails, or is durable and reported as failed. */
+/**
+ * What the last statement of a turn wrote whose commit fails, or is durable and reported as failed, or is under way when the network
+ * parts the object from the rest.
+ */
 const COMMITS = [
   "Shard CREATE TABLE journal",
   "Shard CREATE TABLE snapshot",
@@ -87,6 +90,9 @@ const CRASHES: Readonly<Record<string, readonly string[]>> = {
     "sql.exec SELECT * FROM shard",
     "sql.exec SELECT row FROM snapshot",
     "sql.exec SELECT row FROM journal",
+    // Where a restart goes on with a cut of the journal.
+    "sql.exec SELECT count",
+    "sql.exec SELECT n, row FROM snapshot",
     "sql.exec CREATE TABLE shard",
     "sql.exec INSERT INTO shard",
     "sql.exec CREATE TABLE snapshot",
@@ -234,7 +240,7 @@ export const REQUIRED: readonly string[] = [
   ...each(["slow network"], ["client", "object"]),
   ...each(["slow disk"], ["commit"]),
   ...each(["late alarm"], ["alarm"]),
-  ...each(["commit failed", "durable, and reported as failed"], COMMITS),
+  ...each(["commit failed", "durable, and reported as failed", "partition at a commit"], COMMITS),
   ...each(
     ["crash"],
     Object.entries(CRASHES).flatMap(([kind, steps]) => steps.map((step) => `${kind} ${step}`)),

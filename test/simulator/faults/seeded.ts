@@ -16,6 +16,8 @@ const RATES = {
   "slow disk": 0.05,
   "commit failed": 2e-3,
   "durable, and reported as failed": 2e-3,
+  // Others happen between events: see `Disturbances`.
+  "partition at a commit": 5e-4,
   "late alarm": 0.3,
   "client gone": 0.01,
   "broken frame": 0.01,
@@ -87,10 +89,14 @@ export class SeededFaults implements Faults {
   }
 
   commitFate(object: string, step: string): CommitFate {
-    const at = `${object.slice(0, object.indexOf(" "))} ${step}`;
+    const at = `${classOf(object)} ${step}`;
     if (this.#happens("commit failed", at)) return "failed";
     const isReported = this.#happens("durable, and reported as failed", at);
     return isReported ? "durable, and reported as failed" : "durable";
+  }
+
+  partsAt(object: string, step: string): boolean {
+    return this.#happens("partition at a commit", `${classOf(object)} ${step}`);
   }
 
   clientStaysMs(): number {
@@ -130,5 +136,7 @@ export class SeededFaults implements Faults {
     return isHit;
   }
 }
+
+const classOf = (object: string): string => object.slice(0, object.indexOf(" "));
 
 const nameOf = ({ kind, release }: Mortal): string => `${kind} ${release}`;

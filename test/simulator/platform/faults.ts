@@ -37,6 +37,8 @@ export interface Faults extends NetworkFaults {
   callFate(target: string, method: string): CallFate;
   /** @param step what the turn wrote last */
   commitFate(object: string, step: string): CommitFate;
+  /** Whether the network parts an object from the rest while a commit of it is under way. */
+  partsAt(object: string, step: string): boolean;
   /** A life calls another one, which runs the code of another release. */
   meet(caller: Mortal, callee: Mortal): void;
   /** The client of a request has gone that was not answered. */
@@ -59,6 +61,7 @@ export function calm(random: Random): Faults {
     commitMs: () => random.skewed(0.2, 10),
     callFate: () => "delivered",
     commitFate: () => "durable",
+    partsAt: () => false,
     meet: () => {},
     cease: () => {},
     alarmLateMs: () => random.skewed(0.1, 5),

@@ -147,8 +147,12 @@ export class ObjectLife extends RunningLife {
 
   override endTurn(): void {
     const calls = this.#calls.splice(0);
-    if (!this.isOver) this.disk.endTurn();
+    if (this.isOver) return;
+    const step = this.disk.endTurn();
     for (const send of calls) this.whenDurable(send);
+    if (step !== null && this.isReady && this.site.faults.partsAt(this.disk.name, step)) {
+      this.site.time.after(0, () => this.object.part(this));
+    }
   }
 
   /** The process dies: of what was not durable, any part may be lost. */
@@ -289,8 +293,13 @@ export class SimulatedObject {
    * for a moment, until one of its commits fails at the latest.
    */
   partition(): void {
-    const { life, disk } = this;
-    if (life === null || !life.isReady) return;
+    if (this.life !== null) this.part(this.life);
+  }
+
+  /** As `partition`, unless the life is no longer the object's. */
+  part(life: ObjectLife): void {
+    if (this.life !== life || !life.isReady) return;
+    const { disk } = this;
     this.#host.site.trace.note("partition", life.name);
     this.#host.watcher.onPartition?.(this, life);
     this.life = null;

@@ -5,7 +5,7 @@ import { Random } from "../../simulator/kernel/random.ts";
 import { Trace } from "../../simulator/kernel/trace.ts";
 import { VirtualTime } from "../../simulator/kernel/virtual-time.ts";
 import { Cluster } from "../../simulator/platform/cluster.ts";
-import { calm } from "../../simulator/platform/faults.ts";
+import { calm, type Faults } from "../../simulator/platform/faults.ts";
 import type { SimulatedObject } from "../../simulator/platform/object.ts";
 import { bundleOf } from "../../simulator/platform/realm.ts";
 
@@ -18,6 +18,9 @@ const THING = `
       client.accept();
       this.client = client;
     }
+    write() {
+      this.ctx.storage.kv.put("key", "value");
+    }
     get sockets() {
       return this.ctx.getWebSockets();
     }
@@ -27,10 +30,14 @@ const THING = `
 /** What the tests ask of it. */
 interface Thing {
   open(): void;
+  write(): void;
   readonly sockets: readonly object[];
 }
 
-function makeCluster(machines: number): {
+function makeCluster(
+  machines: number,
+  faults: Partial<Faults> = {},
+): {
   cluster: Cluster;
   wake: (object: SimulatedObject) => void;
 } {
@@ -43,7 +50,7 @@ function makeCluster(machines: number): {
     time,
     trace: new Trace(time),
     random,
-    faults: calm(random.fork("calm")),
+    faults: { ...calm(random.fork("calm")), ...faults },
     release: { name: "things", program: bundleOf("things", THING) },
     bindings: { THING: "Thing" },
     variables: {},
@@ -129,6 +136,32 @@ describe("a copy of an object that the network has parted from the rest", () => 
       time.runUntil(time.nowMs + 60_000);
       expect(old!.isOver).toBe(true);
       expect(object.lives).toEqual([object.life]);
+      object.close();
+    });
+  });
+});
+
+describe("a partition while a commit is under way", () => {
+  it("leaves a copy of the object, which ends when its commit has failed", async () => {
+    await inMacrotask(() => {
+      const steps: string[] = [];
+      const { cluster, wake } = makeCluster(2, {
+        partsAt: (object, step) => steps.push(`${object} ${step}`) === 1,
+      });
+      const object = cluster.object("Thing", "1");
+      wake(object);
+      const { life } = object;
+      const { time } = cluster.site;
+      time.after(0, () => life!.run("asked", () => (life!.instance as unknown as Thing).write()));
+      time.step();
+      expect(object.life).toBe(life);
+      time.step();
+      expect(steps).toEqual(["Thing 1 kv.put"]);
+      expect(object.life).toBeNull();
+      expect(object.lives).toEqual([life]);
+      time.runUntil(time.nowMs + 1000);
+      expect(life!.isOver).toBe(true);
+      expect(life!.reason?.message).not.toBe("Network connection lost.");
       object.close();
     });
   });

@@ -130,24 +130,29 @@ export class Disk {
     written.turnBytesMost = Math.max(written.turnBytesMost, this.#turnBytes);
   }
 
-  /** The event that may have written is over. */
-  endTurn(): void {
+  /**
+   * The event that may have written is over.
+   *
+   * @returns the step whose commit begins; null where none does
+   */
+  endTurn(): string | null {
     const turn = this.#open;
     this.#turnBytes = 0;
-    if (turn === null) return;
+    if (turn === null) return null;
     const doom = turn.doom ?? (this.database.violatesReferences ? FOREIGN_KEY_VIOLATED : null);
     if (doom !== null) {
       this.dropTurn();
       this.#break(doom);
-      return;
+      return null;
     }
     this.#open = null;
-    if (turn.hasEnded) return;
+    if (turn.hasEnded) return null;
     turn.hasEnded = true;
     const { time, faults } = this.#site;
     turn.fate = this.#isStale ? "failed" : faults.commitFate(this.name, turn.step);
     this.#lastCommitAtMs = Math.max(this.#lastCommitAtMs, time.nowMs + faults.commitMs());
     turn.cancel = time.at(this.#lastCommitAtMs, () => this.#endCommit(turn));
+    return turn.step;
   }
 
   /** Undoes what the present event has written: the object was aborted in it. */
