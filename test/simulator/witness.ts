@@ -126,7 +126,7 @@ export class Witness implements Watcher {
 
   /** Adds all connections to the facts. To be called when the run has ended. */
   addConnections(): void {
-    // A copy that no caller reaches any more answers nothing, however long it goes on.
+    // Callers got nothing of an old copy after the last event that it took from outside, even where it lived on.
     for (const [life, copy] of this.#copies) {
       copy.until = earlier(copy.until, afterMs(life.lastTakenMs));
     }

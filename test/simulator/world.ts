@@ -37,7 +37,7 @@ export interface WorldOptions {
   readonly release: Release;
   /** The package that clients import. */
   readonly callers: Program;
-  /** Whether it goes on with that to its end, and that is today's code. */
+  /** Whether the run begins with today's code, and so has no other release until it ends. */
   readonly isToday: boolean;
   readonly faults: (random: Random) => Faults;
   readonly variables: Readonly<Record<string, string>>;

@@ -6,7 +6,7 @@ import type { Random } from "../kernel/random.ts";
 import type { CallFate, CommitFate, Faults, Mortal } from "../platform/faults.ts";
 import type { FaultCounts } from "./counts.ts";
 
-/** Each with the probability, for one call, event or message, in a run that has many of them. */
+/** The highest probability of each kind, for one call, event or message. A run draws its own below that, or has none of the kind. */
 const RATES = {
   crash: 1e-3,
   "call lost": 0.02,
@@ -25,8 +25,8 @@ const RATES = {
 export type ChanceFault = keyof typeof RATES;
 
 /**
- * Many runs aim at some of the steps that they come to: there a fault happens soon, whatever its rate, and then no more than a few
- * times. So the steps that come once in a run are met as well as those that come all the time.
+ * A step that comes once in a run is hardly ever hit by a rate. So half of the runs draw a lot for each kind of fault and each step
+ * when they first come to it. The winners are one in 16: there the fault happens at every second chance, until it has happened twice.
  */
 const AIM = { runs: 0.5, share: 1 / 16, probability: 0.5, most: 2 };
 
