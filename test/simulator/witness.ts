@@ -66,6 +66,7 @@ export class Witness implements Watcher {
     this.facts.addLife(nameOf(object), span);
     this.noteClock(object, begun.ms);
     this.facts.clocks.start(nameOf(object), begun.ms);
+    this.alarms.noteStart(nameOf(object), begun.ms);
   }
 
   onEnd(_object: SimulatedObject, life: ObjectLife, isReset: boolean): void {

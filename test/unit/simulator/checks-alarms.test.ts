@@ -1,6 +1,6 @@
 /** The checker of alarms: it counts the rings of each object in any minute. */
 import { expect, it } from "vitest";
-import { AlarmCounts, RINGS_MAX } from "../../simulator/checks/alarms.ts";
+import { AlarmCounts, RINGS_MAX, RINGS_PER_START } from "../../simulator/checks/alarms.ts";
 
 const rung = (object: string, count: number, everyMs: number, counts = new AlarmCounts()) => {
   for (let i = 0; i < count; i++) counts.note(object, i * everyMs);
@@ -18,4 +18,22 @@ it("an alarm that rings again and again within a minute is a violation, also whe
   counts.note("shard 0", 900_000);
   expect(counts.violations()).toMatchObject([{ promise: "Alarms", subject: "shard 0" }]);
   expect(counts.most).toBe(RINGS_MAX + 1);
+});
+
+it("an object that starts within the minute may ring until it knows the clock of the platform's alarms", () => {
+  const ringing = (starts: number, rings: number) => {
+    const counts = new AlarmCounts();
+    for (let i = 0; i < starts; i++) counts.noteStart("shard 0", i);
+    for (let i = 0; i < rings; i++) counts.note("shard 0", 100 + i);
+    return counts.violations();
+  };
+  expect(ringing(10, RINGS_MAX + 10 * RINGS_PER_START)).toEqual([]);
+  expect(ringing(10, RINGS_MAX + 10 * RINGS_PER_START + 1)).toHaveLength(1);
+});
+
+it("starts of an earlier minute are no reason for rings", () => {
+  const counts = new AlarmCounts();
+  for (let i = 0; i < 10; i++) counts.noteStart("shard 0", i);
+  for (let i = 0; i <= RINGS_MAX; i++) counts.note("shard 0", 70_000 + i);
+  expect(counts.violations()).toHaveLength(1);
 });
