@@ -4,8 +4,9 @@
  * after its begin until nothing is left of it, or never.
  *
  * The search is that of Wing and Gong, with Lowe's memory of what has been tried. It tries the likely order first: a call whose
- * answer fits is the next one, else the call that ends first, which lets the others take effect as late as they can. So it goes
- * through thousands of calls in milliseconds where there is an order.
+ * answer fits is the next one, else the call that ends first, which lets the others take effect as late as they can. Where no
+ * known call fits, it first tries all unknown calls of a connection one after the other: mostly a whole message was applied
+ * whose answer was lost. So it goes through thousands of calls in milliseconds where there is an order.
  */
 import type { MsSpan } from "../../support/models/span.ts";
 import { isAnswered, type Call } from "./history.ts";
@@ -50,6 +51,8 @@ export type Linearization<State, Operation, Outcome> =
 /** Points of a search before it is given up: about a second, for some key of every twentieth run. */
 const POINTS_MAX = 20_000;
 const STATES_SHOWN = 5;
+/** States that are followed through the unknown calls of a connection. */
+const RUN_STATES_MAX = 4;
 
 interface Entry<Operation, Outcome> {
   readonly call: Call<Operation, Outcome>;
@@ -113,6 +116,9 @@ class Search<State, Operation, Outcome> {
   readonly #open = new OpenPoints<State>();
   /** Points that were tried, by name: all but the unknown calls that have taken effect, and what states cover. */
   readonly #tried = new Map<string, Pick<Point<State>, "state" | "unknown">[]>();
+  /** States and sets of calls by number: names of points are short then. */
+  readonly #states: Numbers<State>;
+  readonly #sets = new Numbers<bigint>();
   #stuckAt = -1;
   #stuckStates: State[] = [];
 
@@ -121,6 +127,7 @@ class Search<State, Operation, Outcome> {
     calls: readonly Call<Operation, Outcome>[],
   ) {
     this.#specification = specification;
+    this.#states = new Numbers(specification.nameOf);
     const latest = new Map<number, number>();
     for (const call of calls) {
       if (call.outcome === "refused") continue;
@@ -235,19 +242,55 @@ class Search<State, Operation, Outcome> {
       next.push(...states.map((state) => this.#withKnown(point, state, i)));
     }
     for (const i of this.#unknownNext(point, turn)) {
-      const unknown = point.unknown | bit(i);
-      for (const state of this.#after(
-        point.state,
-        this.#unknown[i]!,
-        this.#known[turn.first]!.endMs,
-      )) {
-        // Without an effect it need not have happened.
-        if (state !== point.state) next.push({ ...point, state, unknown });
-      }
+      const after = this.#withUnknown(point, i, this.#known[turn.first]!.endMs);
+      // Without an effect it need not have happened.
+      next.push(...after.filter((each) => each !== point));
     }
     if (tried !== turn.first) this.#noteStuck(turn.first, point.state);
     for (const each of next) if (this.#isNew("to", each)) this.#add(each);
+    for (const each of this.#afterRuns(point, turn)) {
+      if (this.#isNew("to", each)) this.#add(each, true);
+    }
     return false;
+  }
+
+  /** What each connection leaves whose unknown calls take effect one after the other, as far as they may be next. */
+  #afterRuns(point: Point<State>, turn: Turn): readonly Point<State>[] {
+    const begun = new Set<number>();
+    return this.#unknownNext(point, turn).flatMap((i) => {
+      const { connection } = this.#unknown[i]!;
+      if (connection === null || begun.has(connection)) return [];
+      begun.add(connection);
+      return this.#afterRun(point, turn, i, connection);
+    });
+  }
+
+  #afterRun(
+    point: Point<State>,
+    turn: Turn,
+    first: number,
+    connection: number,
+  ): readonly Point<State>[] {
+    const { endTick, endMs } = this.#known[turn.first]!;
+    let after: readonly Point<State>[] = [point];
+    let calls = 0;
+    for (let i = first; i < this.#unknown.length; i++) {
+      const entry = this.#unknown[i]!;
+      if (entry.connection !== connection) continue;
+      if (entry.beginTick > endTick || !this.#isUnknownInTurn(entry, i, point)) break;
+      calls++;
+      after = after.flatMap((each) => this.#withUnknown(each, i, endMs)).slice(0, RUN_STATES_MAX);
+    }
+    // One call alone is tried as all others are.
+    return calls < 2 ? [] : after.filter((each) => each !== point);
+  }
+
+  /** The same point where the call has no effect. */
+  #withUnknown(point: Point<State>, i: number, toMs: number): readonly Point<State>[] {
+    const unknown = point.unknown | bit(i);
+    return this.#after(point.state, this.#unknown[i]!, toMs).map((state) =>
+      state === point.state ? point : { ...point, state, unknown },
+    );
   }
 
   #add(point: Point<State>, isLikely = false): void {
@@ -269,8 +312,8 @@ class Search<State, Operation, Outcome> {
 
   /** False where a point was tried that can do all that this one can: fewer unknown calls have taken effect. */
   #isNew(list: "from" | "to", { state, from, beyond, unknown }: Point<State>): boolean {
-    const { nameOf, covers = () => true } = this.#specification;
-    const name = `${list} ${from} ${beyond} ${nameOf(state)}`;
+    const { covers = () => true } = this.#specification;
+    const name = `${list} ${from} ${this.#sets.of(beyond)} ${this.#states.of(state)}`;
     const tried = this.#tried.get(name);
     if (tried === undefined) this.#tried.set(name, [{ state, unknown }]);
     else if (
@@ -410,6 +453,28 @@ function ranksOf(entries: readonly { readonly endTick: number }[]): number[] {
     .toSorted((a, b) => entries[a]!.endTick - entries[b]!.endTick);
   for (const [rank, i] of byEnd.entries()) ranks[i] = rank;
   return ranks;
+}
+
+/** Numbers for values, the same for those of one name. */
+class Numbers<Value> {
+  readonly #nameOf: (value: Value) => unknown;
+  readonly #byValue = new Map<Value, number>();
+  readonly #byName = new Map<unknown, number>();
+
+  /** @param nameOf unless given, values are names themselves */
+  constructor(nameOf: (value: Value) => unknown = (value) => value) {
+    this.#nameOf = nameOf;
+  }
+
+  of(value: Value): number {
+    let number = this.#byValue.get(value);
+    if (number !== undefined) return number;
+    const name = this.#nameOf(value);
+    number = this.#byName.get(name) ?? this.#byName.size;
+    this.#byName.set(name, number);
+    this.#byValue.set(value, number);
+    return number;
+  }
 }
 
 /** Points from which a search goes on: those that have come farthest first, of these the likely ones, and then in their order. */
