@@ -4,9 +4,9 @@ import { Random } from "../../simulator/kernel/random.ts";
 import { Trace } from "../../simulator/kernel/trace.ts";
 import { VirtualTime } from "../../simulator/kernel/virtual-time.ts";
 import { globalsOf } from "../../simulator/platform/globals.ts";
+import { calm } from "../../simulator/platform/faults.ts";
 import { LifeOver, type Life } from "../../simulator/platform/life.ts";
 import { ClientWebSocket } from "../../simulator/platform/net/client-web-socket.ts";
-import { endAllOf } from "../../simulator/platform/net/endings.ts";
 import { exchange, type Door, type Serve } from "../../simulator/platform/net/exchange.ts";
 import {
   HibernatingSockets,
@@ -19,47 +19,15 @@ import { SimRequest, SimResponse } from "../../simulator/platform/net/messages.t
 import { INTERNAL, INTERNET, makeBlob, Network } from "../../simulator/platform/net/network.ts";
 import { connectTcp, type SimSocket, type TcpClient } from "../../simulator/platform/net/tcp.ts";
 import { endOf, type SimWebSocket } from "../../simulator/platform/net/web-socket.ts";
+import { RunningLife } from "../../simulator/platform/running-life.ts";
+import { Machine, type Site } from "../../simulator/platform/site.ts";
 
 /** A life without storage: everything is durable at once, unless the test holds it back. */
-class BareLife implements Life {
-  isOver = false;
+class BareLife extends RunningLife {
   /** What waits for writes to be durable; null when nothing has to. */
   gate: (() => void)[] | null = null;
-  readonly name: string;
-  readonly #time: VirtualTime;
 
-  constructor(name: string, time: VirtualTime) {
-    this.name = name;
-    this.#time = time;
-  }
-
-  get clockMs(): number {
-    return this.#time.nowMs;
-  }
-
-  call(): void {
-    if (this.isOver) throw new LifeOver(this.name);
-  }
-
-  later(delayMs: number, _what: string, event: () => void): () => void {
-    return this.#time.after(delayMs, () => {
-      if (!this.isOver) event();
-    });
-  }
-
-  settled<T>(delayMs: number, what: string, settle: () => T): Promise<T> {
-    return new Promise((resolve, reject) => {
-      this.later(delayMs, what, () => {
-        try {
-          resolve(settle());
-        } catch (error) {
-          reject(error as Error);
-        }
-      });
-    });
-  }
-
-  whenDurable(send: () => void): void {
+  override whenDurable(send: () => void): void {
     if (this.gate === null) send();
     else this.gate.push(send);
   }
@@ -68,11 +36,6 @@ class BareLife implements Life {
     const waiting = this.gate ?? [];
     this.gate = null;
     for (const send of waiting) if (!this.isOver) send();
-  }
-
-  break(): void {
-    this.isOver = true;
-    endAllOf(this);
   }
 }
 
@@ -125,29 +88,32 @@ class BareObject {
   }
 
   crash(): void {
-    this.life.break();
+    this.life.break("by the test");
     this.sockets.loseAll();
     this.life = this.#world.life("object after crash");
   }
 }
 
 class World {
-  readonly time = new VirtualTime();
+  readonly time = new VirtualTime(() => {
+    this.#site.running = null;
+  });
   readonly trace = new Trace(this.time);
   readonly random: Random;
   readonly network: Network;
+  readonly #site: Site;
+  readonly #machine = new Machine(this.time, "machine");
 
   constructor(seed: number) {
     this.random = new Random(seed);
-    this.network = new Network({
-      time: this.time,
-      random: this.random.fork("net"),
-      trace: this.trace,
-    });
+    const { time, trace } = this;
+    this.network = new Network({ time, trace, random: this.random.fork("net") });
+    const faults = calm(this.random.fork("calm"));
+    this.#site = { time, trace, random: this.random, faults, network: this.network, running: null };
   }
 
   life(name: string): BareLife {
-    return new BareLife(name, this.time);
+    return new BareLife(this.#site, this.#machine, "client", name);
   }
 
   run(ms = 60_000): void {
@@ -471,7 +437,7 @@ describe("a hibernatable WebSocket", () => {
       const door = world.life("door");
       world.network.passSocket(client, door, INTERNAL);
       world.run();
-      door.break();
+      door.break("by the test");
       world.run();
       expect(object.heard).toEqual([`close 1006 ${GONE} false state 2`]);
       expect(object.context.getWebSockets()).toEqual([]);
@@ -621,7 +587,7 @@ describe("a client's WebSocket", () => {
       const object = new BareObject(world);
       const { life } = dialed(world, object);
       world.run();
-      life.break();
+      life.break("by the test");
       world.run();
       expect(object.heard).toEqual([`close 1006 ${GONE} false state 2`]);
     }),
@@ -770,7 +736,7 @@ describe("an exchange of HTTP", () => {
       let failure: unknown = null;
       send(new SimRequest("http://server/")).catch((error: unknown) => (failure = error));
       world.run();
-      door.break();
+      door.break("by the test");
       world.run();
       expect(failure).toBeInstanceOf(TypeError);
     }),
@@ -839,7 +805,7 @@ describe("an isolate that crashes", () => {
             other.accept();
             server = other;
             // The isolate is gone before its answer arrives.
-            void Promise.resolve().then(() => world.time.after(0, () => door.break()));
+            void Promise.resolve().then(() => world.time.after(0, () => door.break("by the test")));
             return await Promise.resolve(
               new SimResponse(null, {
                 status: 101,
@@ -1040,7 +1006,7 @@ describe("a TCP connection", () => {
     simulated((world) => {
       const { door, heard } = connected(world, echo);
       world.run();
-      door.break();
+      door.break("by the test");
       world.run();
       expect(heard).toEqual(["lost"]);
     }),
@@ -1097,7 +1063,7 @@ describe("the globals of an isolate", () => {
       let rung = 0;
       later(() => rung++, 10);
       void scheduler.wait(10).then(() => rung++);
-      life.break();
+      life.break("by the test");
       world.run();
       expect(rung).toBe(0);
     }),
