@@ -87,6 +87,19 @@ export const CHECK_PAGES_MAX = 8;
 /** In a shard that is full, how often semaphores that are not in use are collected at most. */
 export const RECLAIM_INTERVAL_MS = 1000;
 
+// Ranges of shards: src/dispatch/range-map.ts, known-maps.ts, exchange.ts, holder.ts
+
+/** Ranges of a namespace that a place may know: more than the narrowest that a shard makes. 32 KiB. */
+export const MAP_RANGES_MAX = 8192;
+/** Namespaces whose maps an isolate remembers; the one that was asked for least lately is dropped first. */
+export const KNOWN_MAPS_MAX = 1024;
+/** How often frames may be sent on to another shard before they are refused. A split sends them on once. */
+export const MOVES_MAX = 64;
+/** Ranges that a connection notes; beyond this it notes the whole circle. */
+export const NOTED_RANGES_MAX = 128;
+/** How long a door speaks the batches of the last release to a shard that refused newer ones. */
+export const OLD_BATCHES_MS = 60_000;
+
 // Listings: src/engine/scan.ts, listing.ts, first-keys.ts, src/dispatch
 
 /** Shards with up to this many records send pages in the order of keys. */

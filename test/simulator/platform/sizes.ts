@@ -77,6 +77,7 @@ export const PARTS: Readonly<Record<string, (random: Random) => Partial<Sizes>>>
   journal,
   limits,
   semaphores,
+  ranges,
   listings,
   calls,
   connections,
@@ -141,6 +142,15 @@ function semaphores(random: Random): Partial<Sizes> {
     CHECK_CONNECTIONS: whole(random, 32, 128),
     CHECK_PAGES_MAX: whole(random, 4, 8),
     RECLAIM_INTERVAL_MS: whole(random, 10, 2000),
+  };
+}
+
+// Refusals follow from fewer ranges, or fewer moves, than a namespace may have.
+function ranges(random: Random): Partial<Sizes> {
+  return {
+    KNOWN_MAPS_MAX: whole(random, 1, 8),
+    NOTED_RANGES_MAX: whole(random, 1, 8),
+    OLD_BATCHES_MS: whole(random, 10, 2000),
   };
 }
 
