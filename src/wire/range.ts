@@ -50,6 +50,11 @@ export function initialRange(index: number, count: number): Range {
   return { from: beginOf(index, count), to: index + 1 === count ? 0 : beginOf(index + 1, count) };
 }
 
+/** Where these parts begin. */
+export function initialFroms(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => beginOf(index, count));
+}
+
 /** Index of the part that begins at a hash; -1 where none does. */
 export function initialIndexOf(from: number, count: number): number {
   const index = Math.floor((from * count) / CIRCLE);

@@ -11,14 +11,10 @@ const hashes = fc.oneof(
 );
 const boundaries = fc.array(hashes, { maxLength: 60 });
 
-const mapOf = (froms: readonly number[]): RangeMap => {
-  const map = new RangeMap();
-  map.merge(froms);
-  return map;
-};
+const mapOf = (froms: readonly number[]): RangeMap => RangeMap.WHOLE.with(froms);
 
 it("a new range map has one range, which has every hash", () => {
-  const map = new RangeMap();
+  const map = RangeMap.WHOLE;
   expect([map.count, map.rangeOf(0), map.rangeOf(CIRCLE - 1)]).toEqual([
     1,
     { from: 0, to: 0 },
@@ -42,15 +38,16 @@ it("range maps merge as sets, in any order, and say whether they have become fin
   fc.assert(
     fc.property(fc.array(boundaries, { maxLength: 5 }), fc.func(fc.nat()), (news, shuffle) => {
       const all = new Set([0]);
-      const map = new RangeMap();
+      let map = RangeMap.WHOLE;
       for (const froms of news) {
         const before = all.size;
         for (const from of froms) all.add(from);
-        expect(map.merge(froms)).toBe(all.size > before);
+        const finer = map.with(froms);
+        expect(finer === map).toBe(all.size === before);
+        map = finer;
       }
       const others = news.toSorted((a, b) => shuffle(a) - shuffle(b));
-      const other = new RangeMap();
-      for (const froms of others) other.merge(froms);
+      const other = others.reduce((known, froms) => known.with(froms), RangeMap.WHOLE);
       expect([...map.froms]).toEqual([...all].toSorted((a, b) => a - b));
       expect(other.froms).toEqual(map.froms);
     }),
@@ -70,13 +67,10 @@ it("a range map lists the ranges that have hashes of another range, once and in 
   );
 });
 
-it("a range map keeps the array of boundaries while nothing is new", () => {
+it("a range map stays as it is when a finer one is made of it", () => {
   const map = mapOf([7, 5]);
-  const { froms } = map;
-  expect(map.merge([5, 0, 7])).toBe(false);
-  expect(map.froms).toBe(froms);
-  map.merge([6]);
-  expect([[...froms], [...map.froms]]).toEqual([
+  const finer = map.with([6]);
+  expect([[...map.froms], [...finer.froms]]).toEqual([
     [0, 5, 7],
     [0, 5, 6, 7],
   ]);
@@ -84,7 +78,12 @@ it("a range map keeps the array of boundaries while nothing is new", () => {
 
 it("a range map takes at most 8,192 ranges, and then stays as it is", () => {
   const full = mapOf(Array.from({ length: 8192 }, (_, i) => 2 * i));
-  expect([full.count, full.merge([1]), full.count]).toEqual([8192, false, 8192]);
+  expect([full.count, full.with([1]) === full]).toEqual([8192, true]);
+});
+
+it("a range map begins with the ranges of a number of shards", () => {
+  expect([...RangeMap.initial(3).froms]).toEqual([0, 0x55555556, 0xaaaaaaab]);
+  expect(RangeMap.initial(1)).toBe(RangeMap.WHOLE);
 });
 
 it("a look-up among 4,096 ranges takes less than 100 ns", () => {

@@ -29,7 +29,13 @@ const PRODUCTION: Sizes = { ...production };
 const NAMES = Object.keys(PRODUCTION);
 
 /** Sizes at which a promise to callers would not hold if they were small: see `sizesOf`. */
-const NEVER_DRAWN = ["CANCELLED_IDS_MAX", "HISTORY_OBJECTS_MAX", "NAMESPACES_LISTED_MAX"];
+const NEVER_DRAWN = [
+  "CANCELLED_IDS_MAX",
+  "HISTORY_OBJECTS_MAX",
+  "MAP_RANGES_MAX",
+  "MOVES_MAX",
+  "NAMESPACES_LISTED_MAX",
+];
 
 /** What the test uses of a bundle. */
 interface Server {
