@@ -26,3 +26,8 @@ export function refusalOf(error: unknown): ThrottrError | null {
   const known = ThrottrError.from(error);
   return phaseOf(known.code) === Phase.refusal ? known : null;
 }
+
+/** Whether a shard has refused a call, as it does not own the range that it was asked for. */
+export function hasMoved(error: unknown): boolean {
+  return refusalOf(error)?.code === "shard_moved";
+}

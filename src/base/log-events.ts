@@ -43,6 +43,12 @@ export const LOG_EVENTS = {
       "Shard 0 could not store the note that another shard has data; that shard sends it again when it starts.",
     fields: { shard: SHARD, error: ERROR },
   },
+  shards_unsettled: {
+    severity: "error",
+    meaning:
+      "Shards of a namespace do not agree who owns some keys, as after one of them was restored from a backup without the others; the requests got `shards_unsettled`, and nothing of them was applied.",
+    fields: { namespace: "name of the namespace" },
+  },
   revocations_unread: {
     severity: "error",
     meaning:
@@ -168,7 +174,7 @@ export const LOG_EVENTS = {
     severity: "warning",
     meaning:
       "A Hub could not tell a shard that a connection which may hold semaphores has closed; the shard notices by itself.",
-    fields: { shard: "index of the shard", error: ERROR },
+    fields: { shard: "index of the shard, or the hash at which its range begins", error: ERROR },
   },
   holders_lost: {
     severity: "warning",

@@ -3,6 +3,7 @@
  * data is out of reach. Namespaces have no slash.
  */
 import { binaryString, bytesOfHex } from "../wire/bytes.ts";
+import { hexOfHash, initialIndexOf } from "../wire/range.ts";
 
 /** The channel that every connection is subscribed to from its start. */
 export const EVERYBODY = "*";
@@ -16,14 +17,42 @@ export const DEPLOYMENT = "*";
 /** The name of a namespace. */
 export const NAMESPACE = /^[\w.-]{1,64}$/;
 
-/** Shards: `namespace/index`. */
+/**
+ * Which shard of its namespace: one that the namespace began with, by its index, or one that a split has made, by the hash
+ * at which its range begins.
+ */
+export type ShardPlace =
+  | { readonly kind: "initial"; readonly index: number }
+  | { readonly kind: "split"; readonly from: number };
+
+/** Shards: `namespace/index`, and `namespace/` with 8 hex digits, which no index has. */
 export const shardName = {
   format: (namespace: string, index: number): string => `${namespace}/${index}`,
-  parse(name: string): { namespace: string; index: number } {
-    const [namespace, index] = name.split("/");
-    return { namespace: namespace!, index: Number(index) };
+  /**
+   * The name of the shard whose range begins at a hash.
+   *
+   * @param shards ranges that the namespace began with; 0 where that is not known, and only the first one is
+   */
+  at: (namespace: string, from: number, shards: number): string =>
+    `${namespace}/${labelOfShard(from, shards)}`,
+  parse(name: string): { namespace: string; place: ShardPlace } {
+    const [namespace, label] = name.split("/") as [string, string];
+    const place: ShardPlace =
+      label.length === HASH_DIGITS
+        ? { kind: "split", from: Number.parseInt(label, 16) }
+        : { kind: "initial", index: Number(label) };
+    return { namespace, place };
   },
 };
+
+const HASH_DIGITS = 8;
+
+/** What tells a shard from the others of its namespace: an index, or 8 hex digits. See `shardName.at`. */
+export function labelOfShard(from: number, shards: number): string {
+  if (from === 0) return "0";
+  const index = shards === 0 ? -1 : initialIndexOf(from, shards);
+  return index < 0 ? hexOfHash(from) : String(index);
+}
 
 /** Where a Hub is: a location of three letters, and which of the Hubs there, 0 to 255. */
 export interface HubAddress {

@@ -6,24 +6,28 @@
  * one round trip, a charge that is then given back may refuse other callers. A door that ends in between leaves its charges in
  * place: the limits then refuse too much, and never allow too much.
  */
-import { refusalOf } from "../base/failure.ts";
+import { hasMoved, refusalOf } from "../base/failure.ts";
 import { inTime, withTimeout } from "../base/in-time.ts";
-import { shardName } from "../base/names.ts";
 import { isUnknownMethod } from "../base/unknown-method.ts";
 import type { LimitEntry } from "../engine/limit-all-entries.ts";
 import { Refusal } from "../engine/refusal.ts";
+import { MOVES_MAX } from "../engine/sizes.ts";
 import { REPLY_HEADER_BYTES } from "../wire/edge/command.ts";
 import { decisionBytes, readDecision } from "../wire/edge/decision.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
-import type { ShardMap } from "./placement.ts";
 
 /** How long a shard's answer to a charge is waited for where others have charged: they hold units back meanwhile. */
 const CHARGE_MS = 5000;
 
-/** The shards, as far as limits are charged together: see `ShardCalls`. */
+/** The shards, as far as limits are charged together: see `ShardCalls`. A number names each. */
 export interface ChargingShards {
-  readonly map: Pick<ShardMap, "namespace" | "shardOf">;
+  /** The shard that owns a key, as far as that is known. */
+  shardOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number;
+  /** Name of its object, for the log. */
+  nameOf(shard: number): string;
+  /** A shard does not own what it was asked for: learns who does. */
+  learn(shard: number): Promise<void>;
   limitAll(shard: number, body: Uint8Array, id: Uint8Array | null): Promise<Uint8Array>;
   cancelLimits(shard: number, body: Uint8Array, id: Uint8Array): Promise<void>;
 }
@@ -34,6 +38,15 @@ interface Part {
   readonly entries: readonly LimitEntry[];
   /** The entries, as a body of their own. */
   readonly body: Uint8Array;
+  /** The shard has split, so that others charge some of the entries: what one of them has done is not known of the part. */
+  isSplit: boolean;
+}
+
+/** What names a charge over several shards. */
+interface ChargeId {
+  readonly bytes: Uint8Array;
+  /** It was given back: a part must not be charged any more. */
+  isCancelled: boolean;
 }
 
 /** The answer of a shard. */
@@ -55,24 +68,45 @@ export async function chargeTogether(
   entries: readonly LimitEntry[],
   newId: () => Uint8Array,
 ): Promise<Uint8Array[]> {
-  const parts = partsOf(shards, entries);
-  const answers =
-    parts.length === 1
-      ? [await charge(shards, parts[0]!, null)]
-      : await chargeParts(shards, parts, newId());
+  for (let moves = 0; ; moves++) {
+    const parts = partsOf(shards, entries);
+    try {
+      const answers =
+        parts.length === 1
+          ? [await charge(shards, parts[0]!, null)]
+          : await chargeParts(shards, parts, { bytes: newId(), isCancelled: false });
+      return decisionsOf(entries, parts, answers);
+    } catch (error) {
+      if (parts.length > 1 || moves >= MOVES_MAX || !hasMoved(error)) throw error;
+      await shards.learn(parts[0]!.shard);
+    }
+  }
+}
+
+/** The decisions of parts, in the order of entries. */
+function decisionsOf(
+  entries: readonly LimitEntry[],
+  parts: readonly Part[],
+  answers: readonly Answer[],
+): Uint8Array[] {
   const decisions = new Map(
     parts.flatMap((part, i) => part.entries.map((entry, j) => [entry, answers[i]!.decisions[j]!])),
   );
   return entries.map((entry) => decisions.get(entry)!);
 }
 
-function partsOf({ map }: ChargingShards, entries: readonly LimitEntry[]): Part[] {
+function partsOf(shards: ChargingShards, entries: readonly LimitEntry[]): Part[] {
   const groups = new Map<number, LimitEntry[]>();
   for (const entry of entries) {
-    const shard = map.shardOf(Keyspace.throttr, entry.bytes, entry.keyAt, entry.keyBytes);
+    const shard = shards.shardOf(Keyspace.throttr, entry.bytes, entry.keyAt, entry.keyBytes);
     groups.set(shard, [...(groups.get(shard) ?? []), entry]);
   }
-  return [...groups].map(([shard, own]) => ({ shard, entries: own, body: bodyOf(own) }));
+  return [...groups].map(([shard, own]) => ({
+    shard,
+    entries: own,
+    body: bodyOf(own),
+    isSplit: false,
+  }));
 }
 
 function bodyOf(entries: readonly LimitEntry[]): Uint8Array {
@@ -109,10 +143,10 @@ async function charge(
 async function chargeParts(
   shards: ChargingShards,
   parts: readonly Part[],
-  id: Uint8Array,
+  id: ChargeId,
 ): Promise<Answer[]> {
   const outcomes = await Promise.allSettled(
-    parts.map((part) => withTimeout(charge(shards, part, id), CHARGE_MS)),
+    parts.map((part) => withTimeout(chargePart(shards, part, id, 0), CHARGE_MS)),
   );
   const answers = outcomes.flatMap((outcome) =>
     outcome.status === "fulfilled" ? [outcome.value] : [],
@@ -120,7 +154,8 @@ async function chargeParts(
   if (answers.length === parts.length && answers.every(({ isCharged }) => isCharged)) {
     return answers;
   }
-  const open = parts.filter((_, i) => mayBeCharged(outcomes[i]!));
+  id.isCancelled = true;
+  const open = parts.filter((part, i) => part.isSplit || mayBeCharged(outcomes[i]!));
   await Promise.all(open.map((part) => cancel(shards, part, id)));
   const failures = outcomes.filter(({ status }) => status === "rejected");
   // What is unknown of one shard is unknown of the call, whatever another one says.
@@ -134,14 +169,48 @@ function mayBeCharged(outcome: PromiseSettledResult<Answer>): boolean {
   return !(outcome.reason instanceof Refusal) && refusalOf(outcome.reason) === null;
 }
 
-/** A cancel that fails is logged: its charge stays, and nothing is allowed that should not be. */
-async function cancel(
+/** Charges a part of the limits; where its shard has split meanwhile, at those that have the keys now. */
+async function chargePart(
   shards: ChargingShards,
-  { shard, body }: Part,
-  id: Uint8Array,
+  part: Part,
+  id: ChargeId,
+  moves: number,
+): Promise<Answer> {
+  try {
+    return await charge(shards, part, id.bytes);
+  } catch (error) {
+    if (moves >= MOVES_MAX || !hasMoved(error)) throw error;
+    await shards.learn(part.shard);
+    // Given back meanwhile: a charge that comes after its cancel would stay.
+    if (id.isCancelled) throw error;
+  }
+  const own = partsOf(shards, part.entries);
+  part.isSplit = own.length > 1;
+  const answers = await Promise.all(own.map((each) => chargePart(shards, each, id, moves + 1)));
+  const decisions = decisionsOf(part.entries, own, answers);
+  return { isCharged: answers.every(({ isCharged }) => isCharged), decisions };
+}
+
+/** A cancel that fails is logged: its charge stays, and nothing is allowed that should not be. */
+async function cancel(shards: ChargingShards, part: Part, id: ChargeId): Promise<void> {
+  await inTime(cancelPart(shards, part, id, 0), shards.nameOf(part.shard), "cancel_failed");
+}
+
+/** Cancels a part where it was charged, or may still arrive: at all shards that have its keys now. */
+async function cancelPart(
+  shards: ChargingShards,
+  { shard, entries, body }: Part,
+  id: ChargeId,
+  moves: number,
 ): Promise<void> {
-  const name = shardName.format(shards.map.namespace, shard);
-  await inTime(shards.cancelLimits(shard, body, id), name, "cancel_failed");
+  try {
+    await shards.cancelLimits(shard, body, id.bytes);
+  } catch (error) {
+    if (moves >= MOVES_MAX || !hasMoved(error)) throw error;
+    await shards.learn(shard);
+    const own = partsOf(shards, entries);
+    await Promise.all(own.map((each) => cancelPart(shards, each, id, moves + 1)));
+  }
 }
 
 /** @throws Refusal when the shard says that it charged nothing, and why */

@@ -17,12 +17,11 @@ import type { ShardLimitFigures } from "../base/calls/shard.ts";
 import { answerYrmcds } from "./yrmcds-requests.ts";
 import { noteServed } from "../base/data-refusals.ts";
 import { Exchange } from "./exchange.ts";
+import { endHolder } from "./holder-end.ts";
+import { shardMapOf } from "./known-maps.ts";
 import type { Holder } from "./holder.ts";
-import { logWarning } from "../base/log.ts";
 import { NamespaceRequests } from "./namespace-requests.ts";
-import { shardName } from "../base/names.ts";
 import { shardStub } from "../base/stubs.ts";
-import { ShardMap } from "./placement.ts";
 import { answerPublications } from "./publication.ts";
 import { Publisher } from "./publisher.ts";
 import { refuserFor } from "./refuser.ts";
@@ -56,15 +55,15 @@ export class Dispatch {
 
   /** @param requestTally counts the requests that no shard counts */
   constructor(env: Environment, namespace: string, requestTally: RequestTally) {
-    const { SHARDS, SHARD_SECRET, METRICS } = readSettings(env);
+    const { METRICS } = readSettings(env);
     this.#env = env;
     this.#requestTally = requestTally;
     this.#isCounting = METRICS === "on";
-    const map = new ShardMap(namespace, SHARDS, SHARD_SECRET);
-    const stubOf = (index: number) => shardStub(env, shardName.format(namespace, index));
-    this.#shards = new ShardGroup(map, stubOf);
-    this.#lanes = new ShardLanes(map, (index) => {
-      const stub = stubOf(index);
+    const map = shardMapOf(env, namespace);
+    const stubAt = (from: number) => shardStub(env, map.nameAt(from));
+    this.#shards = new ShardGroup(map, stubAt);
+    this.#lanes = new ShardLanes(map, (from) => {
+      const stub = stubAt(from);
       return async (batch) => {
         // The present goes along: a shard whose own clock stands still is told by it (`ClockWatch`).
         const answer = await stub.apply(batch, presentMs());
@@ -96,7 +95,7 @@ export class Dispatch {
       this.#exchangeThrottr(frames, access, sink, replyBytesMax);
     } else if (frames.target === Target.shard) {
       // The right to use the yrmcds protocol was checked when the connection was opened.
-      new Exchange(frames, sink, replyBytesMax).start(this.#lanes, null);
+      new Exchange(this.#lanes, frames, sink, replyBytesMax).start(null);
     } else {
       const parts = { env: this.#env, shards: this.#shards, tally: this.#requestTally.tally };
       void answerYrmcds(parts, frames as Frames<YrmcdsProtocol>, whileRead(sink));
@@ -107,7 +106,7 @@ export class Dispatch {
   #exchangeThrottr(frames: Frames, access: Access, sink: Sink, replyBytesMax: number): void {
     const { target } = frames;
     if (target === Target.shard) {
-      new Exchange(frames, sink, replyBytesMax).start(this.#lanes, refuserFor(frames, access));
+      new Exchange(this.#lanes, frames, sink, replyBytesMax).start(refuserFor(frames, access));
       return;
     }
     this.countRequests(frames);
@@ -124,32 +123,9 @@ export class Dispatch {
     }
   }
 
-  /**
-   * Tells the shards that a holder has ended, behind all that they were sent for it: they release what it holds.
-   *
-   * It goes over the lanes, as a call of its own could overtake an Acquire that is under way. A shard that does not
-   * get it asks the Hub before long whether the connection still lives (`objects/shard/lost-connections.ts`).
-   */
+  /** Tells the shards that a holder has ended, behind all that they were sent for it: they release what it holds. */
   async release(holder: Holder, protocol: AnyProtocol): Promise<void> {
-    await Promise.all(
-      holder.shards().map(async (shard) => {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        this.#lanes.to(shard).submit({
-          bytes: holder.bytes.length,
-          protocolCode: protocol.code,
-          frames: new Uint8Array(0),
-          replyBytesMax: 0,
-          holder: holder.bytes,
-          hasEnded: true,
-          answer: () => resolve(),
-          fail: (error) => {
-            logWarning("release_failed", { shard, error: String(error) });
-            resolve();
-          },
-        });
-        await promise;
-      }),
-    );
+    await endHolder(this.#lanes, holder, protocol);
   }
 
   /**
@@ -162,15 +138,17 @@ export class Dispatch {
     return await askAll(this.#env, this.#shards, isKept);
   }
 
-  /** What all shards say of their limits, by index; those that don't answer within 2 s are left out. */
+  /** What all shards say of their limits, in the order of the circle; those that don't answer within 2 s are left out. */
   async limitFigures(): Promise<(ShardLimitFigures | Silence)[]> {
     return await askLimits(this.#shards);
   }
 
-  /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, by index. */
+  /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, in the order of the circle. */
   async setClocksBack(): Promise<number[]> {
-    const { placement } = this.#shards;
-    return await Promise.all(this.#shards.all().map((shard) => shard.setClockBack(placement)));
+    const answers = await this.#shards.askAll(async ({ placement, stub }) => {
+      return await stub().setClockBack(placement);
+    });
+    return answers.map(({ answer }) => answer);
   }
 
   /** Counts requests that no shard sees: INFO adds these to what the shards have counted. */

@@ -2,7 +2,8 @@
  * An exchange: a run of requests on keys goes to their shards, and the replies come back in the order of the requests.
  *
  * Frames are grouped by shard, one piece each, and replies are merged as they come in. It knows no platform: calls are
- * the business of lanes, and rights were turned into a `Refuser` before. A reader must know two limits first:
+ * the business of lanes, and rights were turned into a `Refuser` before. Where a shard has split, the frames that it has not
+ * answered are grouped again. A reader must know two limits first:
  *
  * - A shard stops a piece when its replies have reached `replyBytesMax`, for a few bytes of requests can ask for
  *   gigabytes. What it has not answered it has not applied, so the rest is sent again once the caller has room.
@@ -11,38 +12,43 @@
 import { ByteWriter } from "../wire/bytes.ts";
 import type { Framing } from "../wire/framing.ts";
 import { framingOf } from "../wire/protocols.ts";
+import { Groups, Part } from "./exchange-part.ts";
+import type { RangeMap } from "./range-map.ts";
 import type { Refuser } from "./refuser.ts";
-import type { FramesPiece, ShardLane, ShardLanes } from "./shard-lane.ts";
+import type { FramesPiece, ShardLanes } from "./shard-lane.ts";
 import type { AnyFrames, Sink } from "./sink.ts";
 import { turn } from "../base/turn.ts";
 
-/** In place of a part's index: the frame is refused here. A run has at most 128 parts, as there are 128 shards. */
-const REFUSED = 255;
+/** In place of a part's index: the frame is refused here. */
+const REFUSED = 65_535;
+/** Each range of a map may be divided again, and again. */
+const PARTS_MAX = REFUSED;
 
 /**
  * One run on keys, from its frames to its last reply. `Exchange` lives as long as its run; a connection has one at a
  * time.
  */
 export class Exchange {
-  /** The run as it came: parts are cut out of it, refusals are written from it. */
-  readonly #frames: AnyFrames;
+  /** The run as it came, or what is left of it: parts are cut out of it, refusals are written from it. */
+  #frames: AnyFrames;
+  readonly #lanes: ShardLanes;
   /** Gets the replies, in the order of the frames. */
   readonly #sink: Sink;
   /**
    * Bytes of replies after which a shard stops: what all parts together may have in memory is this times the shards.
    */
   readonly #replyBytesMax: number;
-  /** Knows where frames end, which shard has a key, and how long a reply is: an exchange knows no protocol. */
+  /** Knows where frames and replies end, and where a key lies on the circle: an exchange knows no protocol. */
   readonly #framing: Framing;
-  /** One for each shard that the run concerns, in the order of its first frame there. */
-  readonly #parts: Part[] = [];
+  /** One for each shard that the run concerns, in the order of its first frame there; behind them those of splits. */
+  #parts: Part[] = [];
   /**
-   * Per frame: its first byte, which says how long its reply is, and index into `#parts` or `REFUSED`. Two bytes a
+   * Per frame: its first byte, which says how long its reply is, and index into `#parts` or `REFUSED`. Three bytes a
    * frame, where objects would take a hundred: runs have up to some hundred thousand frames. Empty when the run goes
    * to one shard as a whole.
    */
   #types = new Uint8Array(0);
-  #owners = new Uint8Array(0);
+  #owners = new Uint16Array(0);
   /** Frames whose replies, or refusals, the sink has got. */
   #answered = 0;
   /** Where the frame `#seekFrame` begins: see `#frameAt`. */
@@ -53,7 +59,9 @@ export class Exchange {
   /** Null when every frame is allowed. */
   #refuser: Refuser | null = null;
 
-  constructor(frames: AnyFrames, sink: Sink, replyBytesMax: number) {
+  /** @param lanes the ways to the shards, and the ranges that they own */
+  constructor(lanes: ShardLanes, frames: AnyFrames, sink: Sink, replyBytesMax: number) {
+    this.#lanes = lanes;
     this.#frames = frames;
     this.#sink = sink;
     this.#replyBytesMax = replyBytesMax;
@@ -61,77 +69,135 @@ export class Exchange {
   }
 
   /** @param refuser answers frames that are not allowed; null when all are */
-  start(lanes: ShardLanes, refuser: Refuser | null): void {
+  start(refuser: Refuser | null): void {
     this.#refuser = refuser;
+    this.#frames.holder?.beginExchange();
+    const { view } = this.#lanes;
     // With nothing to split or refuse, the frames go as they are and their replies pass through.
-    const isWhole = this.#frames.count === 1 || lanes.map.shards === 1;
-    if (isWhole && refuser === null) this.#sendWhole(lanes);
-    else this.#split(lanes);
-    for (const part of this.#parts) this.#submit(part);
-    // No call will come back where nothing was sent: every frame was refused, or the caller has gone.
-    if (this.#parts.every(({ piece }) => piece === null)) this.#merge();
+    const isWhole = this.#frames.count === 1 || view.count === 1;
+    if (isWhole && refuser === null) this.#takeWhole(view);
+    else this.#group(view);
+    this.#submitAll(this.#parts);
   }
 
   /** All frames are for the shard of the first one: they are not copied. */
-  #sendWhole(lanes: ShardLanes): void {
-    const { bytes, count, holder } = this.#frames;
-    const shard = this.#framing.shardOf(lanes.map, bytes, 0);
-    holder?.note(shard);
-    this.#parts.push(new Part(lanes.to(shard), bytes, count));
+  #takeWhole(view: RangeMap): void {
+    const { bytes, count } = this.#frames;
+    const index = this.#indexOf(view, bytes, 0);
+    this.#parts.push(new Part(view, index, bytes, count));
   }
 
-  /** Copies the frames of each shard into a piece of its own, in their order: a shard applies what it gets in order. */
-  #split(lanes: ShardLanes): void {
-    const { map } = lanes;
-    const { bytes, count, holder } = this.#frames;
-    const framing = this.#framing;
+  /** Which range of a view has the key of the frame at `at`; nothing is hashed where there is one range. */
+  #indexOf(view: RangeMap, bytes: Uint8Array, at: number): number {
+    return view.count === 1 ? 0 : view.indexOf(this.#framing.hashOf(this.#lanes.map, bytes, at));
+  }
+
+  /** Copies the frames of each shard into a part of its own, in their order: a shard applies what it gets in order. */
+  #group(view: RangeMap): void {
+    const { bytes, count } = this.#frames;
     const refuser = this.#refuser;
     this.#types = new Uint8Array(count);
-    this.#owners = new Uint8Array(count);
-    const partOfShard = new Int16Array(map.shards).fill(-1);
-    const writers: ByteWriter[] = [];
+    this.#owners = new Uint16Array(count);
+    const groups = new Groups(view, this.#parts);
     for (let frame = 0, at = 0; frame < count; frame++) {
-      const end = framing.frameEnd(bytes, at);
+      const end = this.#framing.frameEnd(bytes, at);
       this.#types[frame] = bytes[at]!;
-      if (refuser === null || !refuser.isRefused(bytes, at)) {
-        const shard = framing.shardOf(map, bytes, at);
-        let part = partOfShard[shard]!;
-        if (part < 0) {
-          holder?.note(shard);
-          part = partOfShard[shard] = writers.push(new ByteWriter(256)) - 1;
-          this.#parts.push(new Part(lanes.to(shard), bytes, 0));
-        }
-        writers[part]!.copy(bytes, at, end);
-        this.#parts[part]!.count++;
-        this.#owners[frame] = part;
-      } else {
-        this.#owners[frame] = REFUSED;
-      }
+      const isRefused = refuser !== null && refuser.isRefused(bytes, at);
+      this.#owners[frame] = isRefused
+        ? REFUSED
+        : groups.add(this.#indexOf(view, bytes, at), bytes, at, end);
       at = end;
     }
-    writers.forEach((writer, part) => {
-      this.#parts[part]!.frames = writer.bytes.subarray(0, writer.length);
-    });
+    groups.end();
   }
 
-  /** Queues what is left of a part. Called from answers: the reader may have gone since the last call. */
+  /**
+   * Groups the frames of a part again that are not answered: their shard has split. What it has answered stays with the
+   * part until it is merged.
+   */
+  #divide(part: Part): void {
+    const { view } = this.#lanes;
+    const { frames, count, moves } = part;
+    // Replies that have no reader are not merged, so it does not matter which part a frame is of.
+    const at = this.#sink.hasReader ? this.#framesOf(part) : null;
+    const groups = new Groups(view, this.#parts, moves);
+    for (let i = 0, from = 0; i < count; i++) {
+      const end = this.#framing.frameEnd(frames, from);
+      const owner = groups.add(this.#indexOf(view, frames, from), frames, from, end);
+      if (at !== null) this.#owners[at[i]!] = owner;
+      from = end;
+    }
+    part.empty();
+    const parts = groups.end();
+    if (this.#parts.length > PARTS_MAX)
+      this.#fail(new Error("exchange: its shards split too often"));
+    else this.#submitAll(parts);
+  }
+
+  /** Where in the run the frames of a part are that are not answered. */
+  #framesOf(part: Part): Uint32Array {
+    if (this.#owners.length === 0) this.#beginMerging(part);
+    const index = this.#parts.indexOf(part);
+    const frames = new Uint32Array(part.count);
+    // They come behind all that were answered, so they are found from the end.
+    let left = part.count;
+    for (let frame = this.#frames.count - 1; left > 0; frame--) {
+      if (this.#owners[frame] === index) frames[--left] = frame;
+    }
+    return frames;
+  }
+
+  /** A run that went to one shard as a whole goes on as one of several parts. All its replies so far have been passed on. */
+  #beginMerging(part: Part): void {
+    const { frames: bytes, count } = part;
+    this.#frames = { ...this.#frames, bytes, count };
+    this.#types = new Uint8Array(count);
+    this.#owners = new Uint16Array(count);
+    for (let frame = 0, at = 0; frame < count; frame++) {
+      this.#types[frame] = bytes[at]!;
+      at = this.#framing.frameEnd(bytes, at);
+    }
+  }
+
+  #submitAll(parts: readonly Part[]): void {
+    for (const part of parts) this.#submit(part);
+    // No call will come back where nothing was sent: every frame was refused, or the caller has gone.
+    if (!this.#isOver && this.#parts.every(({ piece }) => piece === null)) this.#merge();
+  }
+
+  /** Queues what is left of a part. Called from answers: the reader may have gone, and the shard split, since the last call. */
   #submit(part: Part): void {
     if (!this.#sink.hasReader) part.keepWrites(this.#framing);
     if (part.frames.length === 0) return;
+    const { view } = this.#lanes;
+    if (!part.follow(view)) {
+      this.#divide(part);
+      return;
+    }
     const { protocol, holder } = this.#frames;
+    holder?.note(view.at(part.index));
     const piece: FramesPiece = {
       bytes: part.frames.length + (holder === undefined ? 0 : holder.bytes.length),
       protocolCode: protocol.code,
       frames: part.frames,
       replyBytesMax: this.#replyBytesMax,
       ...(holder === undefined ? {} : { holder: holder.bytes }),
+      moves: part.moves,
       answer: (count, replies) => {
         part.piece = null;
         if (this.#isOver) return;
+        part.moves = 0;
         part.skip(this.#framing, count);
         part.replies = replies;
         part.at = 0;
         this.#merge();
+      },
+      divide: () => {
+        part.piece = null;
+        // Of an exchange that has failed nothing is waited for, and this part of it was not applied.
+        if (this.#isOver) return;
+        part.moves = piece.moves;
+        this.#divide(part);
       },
       fail: (error) => {
         part.piece = null;
@@ -139,7 +205,7 @@ export class Exchange {
       },
     };
     part.piece = piece;
-    part.lane.submit(piece);
+    part.lane = this.#lanes.submit(view.froms[part.index]!, piece);
   }
 
   /** Gives the sink what is there in order, then goes on with the parts that are exhausted. */
@@ -228,7 +294,7 @@ export class Exchange {
 
   /** `#isOver` is set first: the sink may begin the next run within this call. */
   #emit(replies: Uint8Array, isLast: boolean): void {
-    if (isLast) this.#isOver = true;
+    if (isLast) this.#end();
     this.#sink.reply(replies, isLast);
   }
 
@@ -237,79 +303,15 @@ export class Exchange {
    */
   #fail(error: unknown): void {
     if (this.#isOver) return;
-    this.#isOver = true;
-    for (const part of this.#parts) if (part.piece !== null) part.lane.withdraw(part.piece);
+    this.#end();
+    for (const { lane, piece } of this.#parts) if (piece !== null) lane?.withdraw(piece);
     this.#sink.fail(error);
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#frames.holder?.endExchange();
   }
 }
 
 const NOTHING = new Uint8Array(0);
-
-/** The frames of an exchange that one shard owns. */
-class Part {
-  /** The way to the shard; one call at a time, shared with other exchanges of this door. */
-  readonly lane: ShardLane;
-  /** What is still to be answered: `count` frames. */
-  frames: Uint8Array;
-  /** Frames in `frames`. */
-  count: number;
-  /** What has been answered and not yet merged: `replies` from `at` on. */
-  replies: Uint8Array = NOTHING;
-  at = 0;
-  /** The piece that is queued or under way. */
-  piece: FramesPiece | null = null;
-  /** A further call waits for room. */
-  isWaiting = false;
-
-  constructor(lane: ShardLane, frames: Uint8Array, count: number) {
-    this.lane = lane;
-    this.frames = frames;
-    this.count = count;
-  }
-
-  /**
-   * Frames are left, nothing is under way, and all replies so far were merged: only then is more asked for, so that
-   * no shard runs far ahead of the slowest one.
-   */
-  get needsCall(): boolean {
-    return (
-      this.piece === null &&
-      !this.isWaiting &&
-      this.frames.length > 0 &&
-      this.at === this.replies.length
-    );
-  }
-
-  /** Lets the replies go: they have been merged. */
-  release(): void {
-    this.replies = NOTHING;
-    this.at = 0;
-  }
-
-  /** Drops the frames that only read. */
-  keepWrites(framing: Framing): void {
-    const { frames } = this;
-    const writes = new ByteWriter(256);
-    this.count = 0;
-    for (let at = 0; at < frames.length;) {
-      const end = framing.frameEnd(frames, at);
-      if (framing.isWrite(frames, at)) {
-        writes.copy(frames, at, end);
-        this.count++;
-      }
-      at = end;
-    }
-    this.frames = writes.bytes.subarray(0, writes.length);
-  }
-
-  /** Drops the first `count` frames. */
-  skip(framing: Framing, count: number): void {
-    const { frames } = this;
-    this.count -= count;
-    let at = this.count === 0 ? frames.length : 0;
-    if (at === 0) {
-      for (let i = 0; i < count; i++) at = framing.frameEnd(frames, at);
-    }
-    this.frames = frames.subarray(at);
-  }
-}

@@ -1,18 +1,22 @@
 /**
  * EXPORT: the records of a namespace with their values, a page at a time.
  *
- * The shards are gone through one after the other, so values are never in memory for more than a page. The last key of
- * a page says where to go on: its hash finds the shard that it came from, so nothing is kept between two pages.
+ * The ranges that the namespace began with are gone through one after the other, so values are never in memory for more than
+ * a page. The last key of a page says where to go on: its hash finds the range that it came from, so nothing is kept between
+ * two pages. Where a range has split since, the pages of all shards that have it are merged in the order of keys: so it does
+ * not matter when it has split.
  */
 import { EXPORT_PAGE_HEADER_BYTES } from "../engine/export.ts";
-import type { ByteWriter } from "../wire/bytes.ts";
+import { compareBytes, joinBytes, type ByteWriter } from "../wire/bytes.ts";
 import {
   EXPORT_BYTES_MAX,
   EXPORT_RECORDS_MAX,
+  EXPORT_ROW_BYTES,
   ExportOption,
   KEY_BYTES_MAX,
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
+import { CIRCLE, initialRange } from "../wire/range.ts";
 import type { Access } from "../base/access.ts";
 import { check, readParts, queryOf } from "./scans.ts";
 import type { ShardGroup } from "./shard-group.ts";
@@ -36,30 +40,107 @@ export async function exportPage(
 ): Promise<void> {
   const { prefix, limit, bytesMax, keyspace, after } = readExport(frame);
   const query = queryOf(prefix, keyspace, access);
-  const { map, placement } = shards;
+  await shards.findShards();
+  const { map } = shards;
+  const count = Math.max(1, map.shards);
   const isLastAt = out.reserve(1);
   const rowsAt = out.length;
-  let index = after === null ? 0 : shards.indexOf(keyspace, after);
+  let index = after === null ? 0 : initialOf(map.hashOf(keyspace, after, 0, after.length), count);
   let recordsLeft = limit;
-  let isShardDone = false;
+  let isRangeDone = false;
   for (let behind = after; ; index++, behind = null) {
     const bytesLeft = bytesMax - (out.length - rowsAt);
-    if (index === map.shards || recordsLeft === 0 || bytesLeft <= 0) break;
-    const shard = shards.stub(index);
-    const page = await shard.exportPage(placement, query, behind, recordsLeft, bytesLeft);
+    if (index === count || recordsLeft === 0 || bytesLeft <= 0) break;
+    const pages = await shards.askWithin(
+      initialRange(index, count),
+      async ({ placement, stub }) => {
+        return await stub().exportPage(placement, query, behind, recordsLeft, bytesLeft);
+      },
+    );
+    const page = mergePages(
+      pages.map(({ answer }) => answer),
+      recordsLeft,
+      bytesLeft,
+    );
     // A shard gives its first record whatever its size: one that is too large for the rest of this page begins the next one.
-    const pageBytes = page.length - EXPORT_PAGE_HEADER_BYTES;
-    if (pageBytes > bytesLeft && out.length > rowsAt) {
-      isShardDone = false;
+    if (page.rows.length > bytesLeft && out.length > rowsAt) {
+      isRangeDone = false;
       break;
     }
-    // The head of a shard's page: whether it is the last one, and the count of its records, u16.
-    recordsLeft -= page[1]! | (page[2]! << 8);
-    out.copy(page, EXPORT_PAGE_HEADER_BYTES);
-    isShardDone = page[0] === 1;
-    if (!isShardDone) break;
+    recordsLeft -= page.count;
+    out.copy(page.rows);
+    isRangeDone = page.isLast;
+    if (!isRangeDone) break;
   }
-  out.bytes[isLastAt] = isShardDone && index === map.shards ? 1 : 0;
+  out.bytes[isLastAt] = isRangeDone && index === count ? 1 : 0;
+}
+
+/** Which of the ranges that a namespace began with has a hash. */
+function initialOf(hash: number, count: number): number {
+  return Math.floor((hash * count) / CIRCLE);
+}
+
+/** Records of one page. */
+interface ExportRows {
+  readonly rows: Uint8Array;
+  readonly count: number;
+  /** No records follow. */
+  readonly isLast: boolean;
+}
+
+/** Merges the pages of shards behind one key: up to the key at which the first of them ends. */
+function mergePages(pages: readonly Uint8Array[], countMax: number, bytesMax: number): ExportRows {
+  const [only] = pages;
+  if (pages.length === 1) {
+    const count = only![1]! | (only![2]! << 8);
+    return { rows: only!.subarray(EXPORT_PAGE_HEADER_BYTES), count, isLast: only![0] === 1 };
+  }
+  const ends = pages.flatMap((page) => (page[0] === 1 ? [] : [lastKey(page)]));
+  const end = ends.toSorted(compareKeys)[0];
+  const rows = pages
+    .flatMap(rowsOf)
+    .filter(({ key }) => end === undefined || compareKeys(key, end) <= 0)
+    .toSorted((a, b) => compareKeys(a.key, b.key));
+  let count = 0;
+  let bytes = 0;
+  while (count < Math.min(countMax, rows.length)) {
+    bytes += rows[count]!.row.length;
+    if (count > 0 && bytes > bytesMax) break;
+    count++;
+  }
+  return {
+    rows: joinBytes(rows.slice(0, count).map(({ row }) => row)),
+    count,
+    isLast: end === undefined && count === rows.length,
+  };
+}
+
+/** A row of a page, and its key. */
+interface ExportRow {
+  readonly row: Uint8Array;
+  readonly key: Uint8Array;
+}
+
+function rowsOf(page: Uint8Array): ExportRow[] {
+  const view = new DataView(page.buffer, page.byteOffset, page.byteLength);
+  const rows: ExportRow[] = [];
+  for (let at = EXPORT_PAGE_HEADER_BYTES; at < page.length;) {
+    const keyAt = at + EXPORT_ROW_BYTES;
+    const keyEnd = keyAt + view.getUint16(at, true);
+    const end = keyEnd + view.getUint32(at + EXPORT_ROW_BYTES - 4, true);
+    rows.push({ row: page.subarray(at, end), key: page.subarray(keyAt, keyEnd) });
+    at = end;
+  }
+  return rows;
+}
+
+/** Of a page that is not the last one. Its records may all have been removed since they were found: then it ends where it began. */
+function lastKey(page: Uint8Array): Uint8Array {
+  return rowsOf(page).at(-1)?.key ?? new Uint8Array(0);
+}
+
+function compareKeys(a: Uint8Array, b: Uint8Array): number {
+  return compareBytes(a, 0, a.length, b, 0, b.length);
 }
 
 /** Which records are asked for. */

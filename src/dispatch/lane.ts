@@ -50,6 +50,17 @@ export class Lane<P extends Piece> {
     if (!this.isBusy) void this.#run();
   }
 
+  /** Nothing is under way or waits. */
+  get isIdle(): boolean {
+    return !this.#isBusy;
+  }
+
+  /** Takes all pieces that have not been sent yet out of the lane, in their order. */
+  takeQueue(): P[] {
+    this.queuedBytes = 0;
+    return this.#queue.splice(0);
+  }
+
   /** Takes back what has not been sent yet. */
   withdraw(piece: P): void {
     // Of what has been sent it is not known whether it was applied: that call tells its pieces itself.

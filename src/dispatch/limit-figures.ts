@@ -7,12 +7,11 @@
 import { LIMIT_COUNTS, LimitRow, type LimitCounts } from "../engine/limit-figures.ts";
 import type { SketchRow } from "../engine/key-sketch.ts";
 import type { ShardLimitFigures } from "../base/calls/shard.ts";
-import { shardName } from "../base/names.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
 import { binaryString } from "../wire/bytes.ts";
 import type { LimitRates } from "../wire/limit-figures.ts";
 import type { ShardGroup } from "./shard-group.ts";
-import { answerOrSilence, isSilence, type Silence } from "./survey.ts";
+import { askEach, isSilence, type Silence } from "./survey.ts";
 
 /** What all shards that answered have said together. */
 export interface MergedLimits {
@@ -28,18 +27,13 @@ export interface MergedKey extends SketchRow {
   readonly name: string;
 }
 
-/** What the shards of a namespace say, by index. */
+/** What the shards of a namespace say, in the order of the circle. */
 export async function askLimits(shards: ShardGroup): Promise<(ShardLimitFigures | Silence)[]> {
-  const { namespace } = shards.map;
-  return await Promise.all(
-    shards.all().map(async (shard, index) => {
-      const call = orIfUnknown<ShardLimitFigures | Silence>(
-        shard.limitFigures(shards.placement),
-        () => ({ code: "outdated" }),
-      );
-      return await answerOrSilence(call, shardName.format(namespace, index), "shard_failed");
-    }),
-  );
+  return await askEach(shards, async ({ placement, stub }) => {
+    return await orIfUnknown<ShardLimitFigures | Silence>(stub().limitFigures(placement), () => ({
+      code: "outdated",
+    }));
+  });
 }
 
 /** Sums by limiter. */

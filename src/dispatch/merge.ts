@@ -12,11 +12,15 @@ import { MERGE_PAGES_BYTES, MERGE_PAGE_BYTES_MIN } from "../engine/sizes.ts";
 
 /**
  * Asks an object for the page behind a key; null for its first page. A key rather than a cursor of the object: records may
- * come and go between two pages, and the order of keys stays.
+ * come and go between two pages, and the order of keys stays. Where a shard has split, the sources of its parts are
+ * returned: they are asked in its place.
  *
  * @param isFirst it has not been asked before: now it may say that it has too much to be merged
  */
-export type PageSource = (after: Uint8Array | null, isFirst: boolean) => Promise<Uint8Array>;
+export type PageSource = (
+  after: Uint8Array | null,
+  isFirst: boolean,
+) => Promise<Uint8Array | readonly PageSource[]>;
 
 /** Bytes of a page of each object, when so many are asked at once. */
 export function pageBytesOf(objects: number): number {
@@ -28,7 +32,7 @@ export type Visited = "next" | "end" | Promise<void>;
 
 /** The pages of one object. */
 interface Stream {
-  readonly source: PageSource;
+  source: PageSource;
   reader: PageReader;
   /** The entry at hand has not been given yet. */
   hasEntry: boolean;
@@ -37,11 +41,11 @@ interface Stream {
 /** Of one listing. It can be gone through again, from the start: see `open`. */
 export class Merge {
   /** One for each object: a shard or a Hub. */
-  readonly #sources: readonly PageSource[];
+  #sources: readonly PageSource[];
   /** Where each object's page is; empty before `open`. */
   #streams: Stream[] = [];
   /** First pages, while they are all there is: most namespaces are that small, and are then asked once. */
-  #whole: readonly Uint8Array[] | null = null;
+  #whole: readonly Page[] | null = null;
 
   constructor(sources: readonly PageSource[]) {
     this.#sources = sources;
@@ -57,17 +61,10 @@ export class Merge {
   /** Begins at the first key again; without asking the objects again when all fitted the first pages. */
   async open(): Promise<void> {
     const isFirst = this.#streams.length === 0;
-    const pages =
-      this.#whole ?? (await Promise.all(this.#sources.map((source) => source(null, isFirst))));
-    this.#streams = pages.map((page, i) => ({
-      source: this.#sources[i]!,
-      reader: new PageReader(page),
-      hasEntry: false,
-    }));
-    for (const stream of this.#streams) {
-      stream.hasEntry = stream.reader.next();
-      if (!isFirst) assertGoesOn(stream);
-    }
+    const pages = this.#whole ?? (await askSources(this.#sources, null, isFirst));
+    this.#sources = pages.map(({ source }) => source);
+    this.#streams = pages.map(streamOf);
+    if (!isFirst) for (const stream of this.#streams) assertGoesOn(stream);
     this.#whole = this.#streams.every(({ reader }) => reader.isLast) ? pages : null;
   }
 
@@ -88,7 +85,7 @@ export class Merge {
   async forEach(visit: (entries: readonly PageReader[]) => Visited): Promise<void> {
     for (;;) {
       const starved = this.#streams.filter(({ hasEntry, reader }) => !hasEntry && !reader.isLast);
-      if (starved.length > 0) await Promise.all(starved.map(feed));
+      if (starved.length > 0) await this.#feed(starved);
       const next = this.#next();
       if (next.length === 0) return;
       const visited = visit(next.map(({ reader }) => reader));
@@ -96,6 +93,19 @@ export class Merge {
       if (visited !== "next") await visited;
       for (const stream of next) stream.hasEntry = stream.reader.next();
     }
+  }
+
+  /** Asks objects for the pages behind their last keys. Their parts, where one has split, follow at the end. */
+  async #feed(starved: readonly Stream[]): Promise<void> {
+    const fed = await Promise.all(
+      starved.map(async ({ source, reader }) => await askSource(source, reader.key(), false)),
+    );
+    starved.forEach((stream, i) => {
+      const [page, ...parts] = fed[i]!.map(streamOf);
+      Object.assign(stream, page!);
+      this.#streams.push(...parts);
+      for (const fresh of [stream, ...parts]) assertGoesOn(fresh);
+    });
   }
 
   /** The streams that have the smallest key. */
@@ -111,11 +121,34 @@ export class Merge {
   }
 }
 
-/** Asks an object for the page behind its last key. */
-async function feed(stream: Stream): Promise<void> {
-  stream.reader = new PageReader(await stream.source(stream.reader.key(), false));
-  stream.hasEntry = stream.reader.next();
-  assertGoesOn(stream);
+/** A page, and who is asked for the next one. */
+interface Page {
+  readonly source: PageSource;
+  readonly page: Uint8Array;
+}
+
+async function askSources(
+  sources: readonly PageSource[],
+  after: Uint8Array | null,
+  isFirst: boolean,
+): Promise<Page[]> {
+  const asked = sources.map(async (source) => await askSource(source, after, isFirst));
+  return (await Promise.all(asked)).flat();
+}
+
+/** The page of a source, or the pages of those that are asked in its place: at least one. */
+async function askSource(
+  source: PageSource,
+  after: Uint8Array | null,
+  isFirst: boolean,
+): Promise<Page[]> {
+  const page = await source(after, isFirst);
+  return page instanceof Uint8Array ? [{ source, page }] : await askSources(page, after, isFirst);
+}
+
+function streamOf({ source, page }: Page): Stream {
+  const reader = new PageReader(page);
+  return { source, reader, hasEntry: reader.next() };
 }
 
 /** @throws ListingOutgrown when an object says that it has too much, after others have been merged with it */

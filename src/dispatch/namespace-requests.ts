@@ -29,6 +29,7 @@ import {
   type Layout,
 } from "../wire/throttr/requests.ts";
 import { missingRightError, missingRightOfFrame, type Access } from "../base/access.ts";
+import { hasMoved } from "../base/failure.ts";
 import { askHubs } from "./ask-hubs.ts";
 import { hubOfChannel, hubOfConnection } from "../base/connection-id.ts";
 import { exportPage } from "./exports.ts";
@@ -37,19 +38,20 @@ import type { SubscriberFigures } from "../base/calls/hub.ts";
 import { mergeHubs } from "./hub-pages.ts";
 import { limitAll } from "./limit-all.ts";
 import { inTime } from "../base/in-time.ts";
-import { Merge, pageBytesOf, type PageSource } from "./merge.ts";
+import { Merge, pageBytesOf } from "./merge.ts";
 import { EVERYBODY, hubName } from "../base/names.ts";
 import { channelsOf, countedSinceMs, figuresOf } from "./overview.ts";
 import { groupStubOf } from "./groups.ts";
 import { remove, scan, writeReply } from "./scans.ts";
 import { holders, semaphores } from "./semaphore-scans.ts";
-import { walk, type ShardGroup } from "./shard-group.ts";
-import type { ShardCalls, ShardPlan } from "../base/calls/shard.ts";
+import { walk, type AskedShard, type ShardGroup } from "./shard-group.ts";
+import type { ShardPlan } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { answeringHubs, askWhole } from "./survey.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { turn } from "../base/turn.ts";
 import { VERSION } from "../base/version.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 import {
   LISTING_CALL_FRAGMENTS,
   MERGED_RECORDS_MAX,
@@ -141,20 +143,15 @@ export class NamespaceRequests {
       prefixes: access.keyPrefixes,
       hasLiveUsage: protocol.hasLiveUsage,
     };
-    const { placement } = this.#shards;
-    const shards = this.#shards.all();
-    const pageBytes = pageBytesOf(shards.length);
-    const merge = await Merge.open(
-      shards.map((shard): PageSource => {
-        return async (after, isFirst) => {
-          const recordsMax = isFirst ? ORDERED_RECORDS_MAX : MERGED_RECORDS_MAX;
-          return await shard.page(placement, query, after, pageBytes, recordsMax);
-        };
-      }),
-    );
+    const sources = await this.#shards.sources(async ({ placement, stub }, after, isFirst) => {
+      const recordsMax = isFirst ? ORDERED_RECORDS_MAX : MERGED_RECORDS_MAX;
+      const pageBytes = pageBytesOf(this.#shards.map.ranges.count);
+      return await stub().page(placement, query, after, pageBytes, recordsMax);
+    });
+    const merge = await Merge.open(sources);
     // In the order of keys that costs each shard a sort with every page: with many records, as they lie.
     if (merge.total > ORDERED_RECORDS_MAX) {
-      await this.#stream(query, shards, hasStatus, sink);
+      await this.#stream(query, hasStatus, sink);
       return;
     }
     const rowBytes = rowBytesOf(query);
@@ -173,49 +170,26 @@ export class NamespaceRequests {
    * Many records: shard by shard, as they lie. Shards first plan their fragments, since the count of all goes first;
    * they then write what the plan says, with the records that are there by then.
    */
-  async #stream(
-    query: ListingQuery,
-    shards: readonly DurableObjectStub<ShardCalls>[],
-    hasStatus: boolean,
-    sink: Sink,
-  ): Promise<void> {
-    const plans = await Promise.all(shards.map((shard) => this.#plan(shard, query)));
+  async #stream(query: ListingQuery, hasStatus: boolean, sink: Sink): Promise<void> {
+    const plans = await this.#shards.askAll((shard) => planOf(shard, query));
     const fragments = plans
-      .flatMap(({ parts }) => parts)
+      .flatMap(({ answer }) => answer.parts)
       .reduce((sum, part) => sum + part.fragments, 0);
     sink.reply(writeHead(hasStatus, fragments), fragments === 0);
-    const calls = shards.flatMap((shard, i) =>
-      callsOf(plans[i]!.parts).map((call) => ({ shard, hashes: plans[i]!.hashes, ...call })),
+    const calls = plans.flatMap(({ shard, answer: { hashes, parts } }) =>
+      callsOf(parts).map((call) => ({ shard, hashes, ...call })),
     );
     let index = 1;
     for (const [i, { shard, hashes, parts, to, fragments: count }] of calls.entries()) {
       const room = sink.room();
       if (room !== null) await room;
       await turn();
-      const replies = await shard.fragments(
-        this.#shards.placement,
-        hashes,
-        query,
-        parts,
-        to,
-        index,
-      );
+      const { placement, stub } = shard;
+      const fragmentsOfCall = stub().fragments(placement, hashes, query, parts, to, index);
+      const replies = await orListingLost(fragmentsOfCall);
       sink.reply(replies, i === calls.length - 1);
       index += count;
     }
-  }
-
-  /** How a shard would cut its records into fragments: names of places, not records. */
-  async #plan(shard: DurableObjectStub<ShardCalls>, query: ListingQuery): Promise<ShardPlan> {
-    const parts: ListingPart[] = [];
-    let order = "";
-    const { placement } = this.#shards;
-    const steps = walk((hashes, cursor) => shard.plan(placement, hashes, query, cursor));
-    for await (const step of steps) {
-      parts.push(...step.parts);
-      order = step.hashes;
-    }
-    return { hashes: order, parts };
   }
 
   /** @throws what a Shard throws: INFO has no field for a sum that leaves one out */
@@ -376,6 +350,28 @@ function refusalReply(type: number, text: string): Uint8Array {
   const out = new ByteWriter(text.length + 8);
   writeError(out, text);
   return out.take();
+}
+
+/** How a shard would cut its records into fragments: names of places, not records. */
+async function planOf({ placement, stub }: AskedShard, query: ListingQuery): Promise<ShardPlan> {
+  const parts: ListingPart[] = [];
+  let order = "";
+  const steps = walk((hashes, cursor) => stub().plan(placement, hashes, query, cursor));
+  for await (const step of steps) {
+    parts.push(...step.parts);
+    order = step.hashes;
+  }
+  return { hashes: order, parts };
+}
+
+/** A shard that has split serves a listing that began before for a while; what comes later can't be made whole. */
+async function orListingLost<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call;
+  } catch (error) {
+    if (!hasMoved(error)) throw error;
+    throw new ThrottrError("listing_lost", "a shard split during the listing: list again");
+  }
 }
 
 /** One call to a shard for fragments of a listing. */

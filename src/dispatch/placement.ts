@@ -1,11 +1,11 @@
 /**
- * Which shard owns a key, and which group has a channel.
+ * Where on the circle of hashes a key lies, and which group has a channel. Which shard owns a part of the circle is what
+ * `ShardMap` knows.
  *
  * Every door must choose alike, so the hash that chooses depends on nothing but the namespace and,
  * where one is set, a secret that keeps strangers from aiming all their names at one object.
  */
 import { hashBytes, type HashKey } from "../engine/hash.ts";
-import type { Placement } from "../wire/batch.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 
 const encoder = new TextEncoder();
@@ -52,43 +52,24 @@ export class GroupMap {
   }
 }
 
-/** Spreads the keys of a namespace over its shards. */
-export class ShardMap implements Placement {
-  readonly namespace: string;
-  /** 1 to 128: `SHARDS`. */
-  readonly shards: number;
+/** What spreads the keys of a namespace over the circle of hashes. */
+export class KeyHash {
+  /** Of the hash. */
+  readonly seed: HashKey;
   /** Of the seed: a shard refuses batches that were spread by another one. */
   readonly fingerprint: number;
-  /** The placement alone, as a plain object: it goes along with calls. */
-  readonly placement: Placement;
-  readonly #key: HashKey;
 
   /**
    * @param namespace whose keys are spread
-   * @param shards 1 to 256
-   * @param secret mixed into the choice; empty for none
+   * @param secret mixed into the hash; empty for none
    */
-  constructor(namespace: string, shards: number, secret: string) {
-    this.namespace = namespace;
-    this.shards = shards;
-    this.#key = seedOf(namespace, secret);
-    this.fingerprint = hashBytes(this.#key, 3, PROOF, 0, PROOF.length);
-    this.placement = { shards, fingerprint: this.fingerprint };
+  constructor(namespace: string, secret: string) {
+    this.seed = seedOf(namespace, secret);
+    this.fingerprint = hashBytes(this.seed, 3, PROOF, 0, PROOF.length);
   }
 
-  /** Index of the shard that owns `bytes[at, at + length)` in a keyspace. */
-  shardOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number {
-    if (this.shards === 1) return 0;
-    return this.shardOfHash(this.hashOf(keyspace, bytes, at, length));
-  }
-
-  /** Hash of a key in a keyspace, u32: it tells keys apart without naming them. */
+  /** Hash of the key `bytes[at, at + length)` in a keyspace, u32. It tells keys apart without naming them. */
   hashOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number {
-    return hashBytes(this.#key, keyspace, bytes, at, length);
-  }
-
-  /** Index of the shard that owns the keys with a hash. */
-  shardOfHash(hash: number): number {
-    return indexOf(hash, this.shards);
+    return hashBytes(this.seed, keyspace, bytes, at, length);
   }
 }

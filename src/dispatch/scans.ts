@@ -30,7 +30,7 @@ import {
   type TableCursor,
 } from "./scan-cursor.ts";
 import { walk, type ShardGroup } from "./shard-group.ts";
-import type { ShardRows } from "../base/calls/shard.ts";
+import { rangeRows, type RangeRows } from "./table-rows.ts";
 import { turn } from "../base/turn.ts";
 import { refusalOf } from "../base/failure.ts";
 import { Refusal } from "../engine/refusal.ts";
@@ -60,13 +60,15 @@ export async function scan(
     const merge = await mergeScans(shards, query, limit, after);
     await writeMerged(merge, out, limit, Infinity, (entry) => writeScanRow(out, entry));
   } else if (isInTable) {
-    const cursor = readTableCursor(after);
-    if (cursor === null || cursor.shard >= shards.map.shards) {
+    await shards.findShards();
+    const cursor = readTableCursor(after, shards.map.shards);
+    if (cursor === null) {
       throw new Refusal("after_invalid: expected a cursor of this namespace");
     }
     await writeTablePage(shards, query, limit, cursor, out);
   } else if (!(await writeOrderedPage(shards, query, parts, out))) {
-    await writeTablePage(shards, query, limit, startOf(0, after), out);
+    const first = shards.map.ranges.rangeOf(0);
+    await writeTablePage(shards, query, limit, startOf(first, after), out);
   }
 }
 
@@ -106,7 +108,7 @@ async function writeOrderedPage(
  * none, so that the caller, and not the server, goes on as long as it wants to.
  */
 async function writeTablePage(
-  { map, placement, stub }: ShardGroup,
+  shards: ShardGroup,
   query: ScanQuery,
   limit: number,
   from: TableCursor,
@@ -118,15 +120,14 @@ async function writeTablePage(
   for (let calls = 0; calls < SCAN_CALLS_MAX && recordsLeft > 0 && cursor !== null; calls++) {
     // Answers of an object in the same process are always ready: without a turn nothing else would be served.
     if (calls > 0) await turn();
-    const { shard, order, place, behind }: TableCursor = cursor;
-    const hashes = order === "" ? null : order;
-    const page: ShardRows = await refuseLostCursor(
-      stub(shard).rows(placement, { ...query, behind }, hashes, place, recordsLeft),
+    const { range, behind }: TableCursor = cursor;
+    const page: RangeRows = await refuseLostCursor(
+      rangeRows(shards, { ...query, behind }, cursor, recordsLeft),
     );
     rows.copy(page.rows);
     recordsLeft -= page.count;
-    if (page.next !== null) cursor = { shard, order: page.hashes, place: page.next, behind };
-    else cursor = shard + 1 < map.shards ? startOf(shard + 1, behind) : null;
+    if (page.next !== null) cursor = { range, order: page.hashes, place: page.next, behind };
+    else cursor = range.to === 0 ? null : startOf(shards.map.ranges.rangeOf(range.to), behind);
   }
   writePageHead(out, cursor === null ? null : writeTableCursor(cursor));
   out.copy(rows.bytes, 0, rows.length);
@@ -156,18 +157,18 @@ export async function remove(
     options === everything
       ? [Keyspace.throttr, Keyspace.throttrPairs, ...BESIDE]
       : [Keyspace.throttr];
-  const counts = await Promise.all(
-    shards.all().flatMap((shard) =>
+  let removed = 0;
+  await shards.askAll(async ({ placement, stub }) => {
+    await Promise.all(
       keyspaces.map(async (keyspace) => {
         const query = queryOf(prefix, keyspace, access);
-        let removed = 0;
-        const steps = walk((hashes, at) => shard.remove(shards.placement, query, hashes, at));
-        for await (const step of steps) removed += step.removed;
-        return BESIDE.includes(keyspace) ? 0 : removed;
+        const steps = walk((hashes, at) => stub().remove(placement, query, hashes, at));
+        // Counted as it comes: where the shard splits, its parts begin anew, and remove the rest.
+        for await (const step of steps) if (!BESIDE.includes(keyspace)) removed += step.removed;
       }),
-    ),
-  );
-  out.f64(counts.reduce((sum, count) => sum + count, 0));
+    );
+  });
+  out.f64(removed);
 }
 
 /** Keyspaces of what is stored beside records, and not seen by callers. */
@@ -286,12 +287,9 @@ export async function mergeScans(
   after: Uint8Array | null,
   isBounded = false,
 ): Promise<Merge> {
-  const { placement } = shards;
   return await Merge.open(
-    shards.all().map((shard) => {
-      return async (behind) => {
-        return await shard.scan(placement, query, behind ?? after, limit, isBounded);
-      };
+    await shards.sources(async ({ placement, stub }, behind) => {
+      return await stub().scan(placement, query, behind ?? after, limit, isBounded);
     }),
   );
 }

@@ -53,10 +53,13 @@ export async function holders(
   check(name.length > 0, "name", "1 to 255 bytes", 0);
   const isHolder = after === null || after.length === HOLDER_CURSOR_BYTES;
   check(isHolder, "after", `a holder of ${HOLDER_CURSOR_BYTES} bytes`, after?.length ?? 0);
-  const shard = shards.stub(shards.indexOf(Keyspace.semaphores, name));
   // The name was checked as a whole: a prefix of the token's would be compared with holders, which have none.
   const query = { keyspace: Keyspace.holdings, prefix: name, prefixes: [] };
-  const page = new PageReader(await shard.scan(shards.placement, query, after, limit));
+  const page = new PageReader(
+    await shards.askOwner(Keyspace.semaphores, name, async ({ placement, stub }) => {
+      return await stub().scan(placement, query, after, limit);
+    }),
+  );
   out.u8(page.isLast ? 1 : 0);
   while (page.next()) out.copy(page.bytes, page.rowAt, page.keyAt + page.keyLength);
 }

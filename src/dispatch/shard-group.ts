@@ -3,38 +3,196 @@
  *
  * Requests on a key take a lane instead (`shard-lane.ts`), which gathers what many callers bring into one call.
  * What walks a whole shard needs no gathering: each of its calls is bounded work, and others come between them.
+ *
+ * Each call says which range it is for, and a shard that owns another one refuses it. So an answer is for the range that was
+ * asked for, and a walk is complete when the ranges with an answer cover the circle once. Where a shard has split, those
+ * that have its range now are asked in its place.
  */
 import type { ShardCalls } from "../base/calls/shard.ts";
+import { hasMoved } from "../base/failure.ts";
+import { turn } from "../base/turn.ts";
+import { orIfUnknown } from "../base/unknown-method.ts";
+import { MOVES_MAX } from "../engine/sizes.ts";
 import type { Placement } from "../wire/batch.ts";
-import type { ShardMap } from "./placement.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import { CIRCLE, endOf, WHOLE, type Range } from "../wire/range.ts";
+import type { PageSource } from "./merge.ts";
+import type { ShardMap } from "./shard-map.ts";
+
+/** A shard that is asked for a range. */
+export interface AskedShard {
+  readonly range: Range;
+  /** Goes along with every call: a shard of another range, or another seed, refuses it. */
+  readonly placement: Placement;
+  /** Makes a stub: a new one for each stretch of work, as one that has seen its object reset fails from then on. */
+  readonly stub: () => DurableObjectStub<ShardCalls>;
+  /** What tells it from the others of its namespace: an index, or the hash at which its range begins. */
+  readonly label: string;
+  /** Of its object. */
+  readonly name: string;
+}
+
+/** What a shard has answered. */
+export interface Answered<T> {
+  readonly shard: AskedShard;
+  readonly answer: T;
+}
+
+type Ask<T> = (shard: AskedShard) => Promise<T>;
 
 /** Made with each `Dispatch`; it holds no stub, so it costs nothing before it is used. */
 export class ShardGroup {
   readonly map: ShardMap;
-  /**
-   * Makes a stub of the shard with an index: a new one for each use, as one that has seen its object reset fails
-   * from then on.
-   */
-  readonly stub: (index: number) => DurableObjectStub<ShardCalls>;
+  readonly #stubAt: (from: number) => DurableObjectStub<ShardCalls>;
 
-  constructor(map: ShardMap, stub: (index: number) => DurableObjectStub<ShardCalls>) {
+  /** @param stubAt makes a stub of the shard whose range begins at a hash */
+  constructor(map: ShardMap, stubAt: (from: number) => DurableObjectStub<ShardCalls>) {
     this.map = map;
-    this.stub = stub;
+    this.#stubAt = stubAt;
   }
 
-  /** Goes along with every call: a shard of another number of shards, or another seed, refuses it. */
-  get placement(): Placement {
-    return this.map.placement;
+  /**
+   * Asks all shards at once; the answers are in the order of the circle.
+   *
+   * @param ask may be called again for a part of a range: when it throws because its shard has split
+   */
+  async askAll<T>(ask: Ask<T>): Promise<Answered<T>[]> {
+    await this.findShards();
+    return await this.askKnown(ask);
   }
 
-  /** Stubs of all shards, by index. */
-  all(): DurableObjectStub<ShardCalls>[] {
-    return Array.from({ length: this.map.shards }, (_, index) => this.stub(index));
+  /** The same without finding out first which shards there are: what is not known is learned from those that are. */
+  async askKnown<T>(ask: Ask<T>): Promise<Answered<T>[]> {
+    for (let moves = 0; ; moves++) {
+      const { shards } = this.map;
+      const answers = await this.#askRange(WHOLE, ask, 0);
+      // The namespace is not the one that was known under its name: what was asked by its ranges means nothing.
+      if (this.map.shards === shards || shards === 0 || moves > MOVES_MAX) return answers;
+    }
   }
 
-  /** Index of the shard that owns a key. */
-  indexOf(keyspace: number, key: Uint8Array): number {
-    return this.map.shardOf(keyspace, key, 0, key.length);
+  /** Asks one shard after the other, in the order of the circle. One that splits before it has answered is asked anew. */
+  async askInTurn(ask: Ask<void>): Promise<void> {
+    await this.findShards();
+    for (let hash = 0, moves = 0; hash < CIRCLE;) {
+      const shard = this.shardAt(hash);
+      if ((await this.#unlessMoved(shard, ask)) !== null) {
+        hash = endOf(shard.range);
+        moves = 0;
+      } else {
+        this.#assertSettles(moves++);
+      }
+    }
+  }
+
+  /** Asks the shards that have hashes of a range, as `askAll` does. */
+  async askWithin<T>(range: Range, ask: Ask<T>): Promise<Answered<T>[]> {
+    await this.findShards();
+    return await this.#askRange(range, ask, 0);
+  }
+
+  /** Asks the shard that owns a key. */
+  async askOwner<T>(keyspace: number, key: Uint8Array, ask: Ask<T>): Promise<T> {
+    await this.findShards();
+    const hash = this.map.hashOf(keyspace, key, 0, key.length);
+    return await this.askOwnerOf(hash, ask);
+  }
+
+  /** Asks the shard that owns a hash. */
+  async askOwnerOf<T>(hash: number, ask: Ask<T>): Promise<T> {
+    for (let moves = 0; ; moves++) {
+      const shard = this.#shardOf(this.map.ranges.rangeOf(hash));
+      const asked = await this.#unlessMoved(shard, ask);
+      if (asked !== null) return asked.answer;
+      this.#assertSettles(moves);
+      await turn();
+    }
+  }
+
+  /** Sources of the pages of all shards, for a merge: a shard that splits meanwhile is replaced by its parts. */
+  async sources(
+    ask: (shard: AskedShard, after: Uint8Array | null, isFirst: boolean) => Promise<Uint8Array>,
+  ): Promise<PageSource[]> {
+    await this.findShards();
+    const sourceOf = (range: Range, moves: number): PageSource => {
+      return async (after, isFirst) => {
+        const shard = this.#shardOf(range);
+        const asked = await this.#unlessMoved(shard, async () => await ask(shard, after, isFirst));
+        if (asked !== null) return asked.answer;
+        this.#assertSettles(moves);
+        return this.map.ranges.within(range).map((part) => sourceOf(part, moves + 1));
+      };
+    };
+    return this.map.ranges.within(WHOLE).map((range) => sourceOf(range, 0));
+  }
+
+  async #askRange<T>(range: Range, ask: Ask<T>, moves: number): Promise<Answered<T>[]> {
+    const answers = await Promise.all(
+      this.map.ranges.within(range).map(async (owned) => {
+        const asked = await this.#unlessMoved(this.#shardOf(owned), ask);
+        if (asked !== null) return [asked];
+        this.#assertSettles(moves);
+        await turn();
+        return await this.#askRange(owned, ask, moves + 1);
+      }),
+    );
+    return answers.flat();
+  }
+
+  /** Null when the shard does not own the range: then the map knows more than before. */
+  async #unlessMoved<T>(shard: AskedShard, ask: Ask<T>): Promise<Answered<T> | null> {
+    try {
+      return { shard, answer: await ask(shard) };
+    } catch (error) {
+      if (!hasMoved(error)) throw error;
+      await this.learn(shard);
+      return null;
+    }
+  }
+
+  /** Asks a shard which ranges it knows of: it does not own what it was asked for. */
+  async learn({ placement, stub }: AskedShard): Promise<void> {
+    this.map.learn(await stub().ranges(placement));
+  }
+
+  /** The shard whose range has a hash. */
+  shardAt(hash: number): AskedShard {
+    return this.#shardOf(this.map.ranges.rangeOf(hash));
+  }
+
+  #shardOf(range: Range): AskedShard {
+    const { map } = this;
+    return {
+      range,
+      placement: map.placementOf(range),
+      stub: () => this.#stubAt(range.from),
+      label: map.labelAt(range.from),
+      name: map.nameAt(range.from),
+    };
+  }
+
+  /**
+   * Finds out which ranges the namespace began with, unless that is known.
+   *
+   * A shard of an earlier release answers for the range that it owns, whatever it is asked for. It owns one that the
+   * namespace began with: so that must be known before anything is asked.
+   */
+  async findShards(): Promise<void> {
+    const { map } = this;
+    if (map.shards !== 0) return;
+    const first = this.#shardOf(map.ranges.rangeOf(0));
+    const ranges = await orIfUnknown(first.stub().ranges(first.placement), () => null);
+    if (ranges === null) map.assumeInitial();
+    else map.learn(ranges);
+  }
+
+  #assertSettles(moves: number): void {
+    if (moves < MOVES_MAX) return;
+    this.map.forget();
+    throw new ThrottrError(
+      "shards_unsettled",
+      "the shards of this namespace do not agree who has these keys; nothing was applied: try again",
+    );
   }
 }
 

@@ -3,9 +3,20 @@
  *
  * A lane is made when the first piece is for its shard. A door over RPC or HTTP lives for one request, which most
  * often concerns one shard: it pays for that one alone.
+ *
+ * When a shard has split, its lane learns it from the answer to a batch, of which nothing was applied. The frames of that
+ * batch, and of all pieces that wait behind it, then go to the shards that have them now: in their order and in one turn, so
+ * that no newer request comes before an older one. For the same reason the lanes have a view of the ranges of their own. What
+ * other doors of the isolate learn must not lead past a lane that still has older requests for the same keys.
  */
+import { presentMs } from "../base/clock.ts";
+import { refusalOf } from "../base/failure.ts";
+import { logError } from "../base/log.ts";
+import { turn } from "../base/turn.ts";
+import { LANES_KEPT_MAX, MOVES_MAX, OLD_BATCHES_MS } from "../engine/sizes.ts";
 import {
-  BATCH_VERSION,
+  batchHeaderBytes,
+  BatchVersion,
   PART_HEADER_BYTES,
   SECTION_HEADER_BYTES,
   writeBatchHeader,
@@ -14,14 +25,21 @@ import {
   type Section,
 } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
-import { Lane, type Piece } from "./lane.ts";
-import type { ShardMap } from "./placement.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
+import { readMoved } from "../wire/moved.ts";
+import { endOf, initialIndexOf, type Range } from "../wire/range.ts";
+import { Lane, type Piece } from "./lane.ts";
+import type { RangeMap } from "./range-map.ts";
+import type { ShardMap } from "./shard-map.ts";
 
 /** Whole frames of one caller for one shard, or the end of a holder. */
 export interface FramesPiece extends Piece, Section {
+  /** How often a shard has said that it does not own the keys of these frames. */
+  moves: number;
   /** Replies to the first `count` frames have arrived; the others were not applied. */
   answer(count: number, replies: Uint8Array): void;
+  /** The shard does not own the keys, and has applied nothing: submits the frames again, by the view as it is now. */
+  divide(): void;
 }
 
 /** The call to a shard. */
@@ -32,38 +50,136 @@ export type ShardLane = Lane<FramesPiece>;
 /** All lanes of one door or Hub. */
 export class ShardLanes {
   readonly map: ShardMap;
-  /** Makes the call to a shard, for a stretch of work. */
-  readonly #connect: (shard: number) => Call;
-  /** By index of the shard. */
-  readonly #lanes: (ShardLane | undefined)[] = [];
+  /** Makes the call to a shard, by the hash at which its range begins, for a stretch of work. */
+  readonly #connect: (from: number) => Call;
+  /** By the hash at which the range begins. */
+  readonly #lanes = new Map<number, ShardLane>();
+  /** Lanes that have a call under way. */
+  #busy = 0;
+  #view: RangeMap;
+  /** Shards of the last release, with the time until which they are not asked whether they still are. */
+  readonly #old = new Map<number, number>();
 
   /** @param connect makes a stub of a shard, whenever there is something to carry again: see `Lane` */
-  constructor(map: ShardMap, connect: (shard: number) => Call) {
+  constructor(map: ShardMap, connect: (from: number) => Call) {
     this.map = map;
     this.#connect = connect;
+    this.#view = map.ranges;
   }
 
-  /** The lane to a shard, by its index. */
-  to(shard: number): ShardLane {
-    return (this.#lanes[shard] ??= this.#open(shard));
+  /** The ranges by which frames are divided now. */
+  get view(): RangeMap {
+    if (this.#busy === 0) this.#view = this.map.ranges;
+    return this.#view;
+  }
+
+  /** Sends a piece for keys of a range of the view, and returns the lane that it waits in. */
+  submit(from: number, piece: FramesPiece): ShardLane {
+    const lane = this.#lanes.get(from) ?? this.#open(from);
+    if (lane.isIdle) this.#busy++;
+    lane.submit(piece);
+    return lane;
   }
 
   /** Makes the lane to a shard: a batch for all pieces of a call, an answer for each. */
-  #open(shard: number): ShardLane {
-    const { placement } = this.map;
-    return new Lane<FramesPiece>(() => {
-      const call = this.#connect(shard);
-      return async (pieces) => answerPieces(pieces, await call(writeBatch(placement, pieces)));
-    });
+  #open(from: number): ShardLane {
+    const lane: ShardLane = new Lane<FramesPiece>(
+      () => {
+        const call = this.#connect(from);
+        return (pieces) => this.#carry(from, lane, call, pieces);
+      },
+      () => {
+        this.#busy--;
+        if (this.#lanes.size > LANES_KEPT_MAX) this.#lanes.delete(from);
+      },
+    );
+    this.#lanes.set(from, lane);
+    return lane;
+  }
+
+  async #carry(
+    from: number,
+    lane: ShardLane,
+    call: Call,
+    pieces: readonly FramesPiece[],
+  ): Promise<void> {
+    // Answers of an object in the same process are always ready: shards that disagree would let nothing else be served.
+    if (pieces.some(({ moves }) => moves > 1)) await turn();
+    const range = this.#view.rangeOf(from);
+    const placement = this.#placementOf(range);
+    try {
+      const answer = await call(writeBatch(placement, pieces));
+      const view = new DataView(answer.buffer, answer.byteOffset, answer.byteLength);
+      const moved = readMoved(view);
+      if (moved === null) {
+        answerPieces(pieces, answer, view);
+        return;
+      }
+      this.map.learn(moved);
+    } catch (error) {
+      if (refusalOf(error)?.code !== "batch_version") throw error;
+      this.#noteRelease(from, placement);
+    }
+    this.#refine(range);
+    divideAll([...pieces, ...lane.takeQueue()], this.map);
+  }
+
+  /** What a batch says of where it belongs. Releases before 0.5.0 know no ranges, and never split one. */
+  #placementOf(range: Range): Placement {
+    const untilMs = this.#old.get(range.from);
+    if (untilMs === undefined) return this.map.placementOf(range);
+    if (presentMs() < untilMs && this.#isInitial(range)) return this.map.oldPlacement;
+    this.#old.delete(range.from);
+    return this.map.placementOf(range);
+  }
+
+  #isInitial({ from, to }: Range): boolean {
+    const { shards } = this.map;
+    if (shards === 0) return false;
+    const index = initialIndexOf(from, shards);
+    return index >= 0 && (to === 0 ? shards : initialIndexOf(to, shards)) === index + 1;
+  }
+
+  /** A shard has refused the version of a batch: it is of an earlier release, or no longer of one. */
+  #noteRelease(from: number, { range }: Placement): void {
+    if (range === undefined) {
+      this.#old.delete(from);
+      return;
+    }
+    this.#old.set(from, presentMs() + OLD_BATCHES_MS);
+    this.map.assumeInitial();
+  }
+
+  /** Takes over what is now known of a range. Of others only where no lane has requests for their keys: see `view`. */
+  #refine(range: Range): void {
+    const known = this.map.ranges;
+    const end = endOf(range);
+    const finer = this.#view.with(known.froms.filter((from) => from > range.from && from < end));
+    // The map lacks ranges of the view only where it was begun anew, as all that was known was wrong.
+    this.#view = known.with(finer.froms) === known ? finer : known;
   }
 }
 
-/**
- * A batch says which placement its frames were spread by. A shard whose data were written under another number of
- * shards, or another seed, refuses it as a whole, instead of looking for keys where they are not.
- */
+/** Pieces move in their order: so do the requests of each caller on a key. */
+function divideAll(pieces: readonly FramesPiece[], map: ShardMap): void {
+  for (const piece of pieces) {
+    if (++piece.moves <= MOVES_MAX) {
+      piece.divide();
+      continue;
+    }
+    logError("shards_unsettled", { namespace: map.namespace });
+    map.forget();
+    piece.fail(
+      new ThrottrError(
+        "shards_unsettled",
+        "the shards of this namespace do not agree who has these keys; nothing was applied: try again",
+      ),
+    );
+  }
+}
+
 function writeBatch(placement: Placement, pieces: readonly FramesPiece[]): Uint8Array {
-  let bytes = 8;
+  let bytes = batchHeaderBytes(placement);
   for (const piece of pieces) bytes += SECTION_HEADER_BYTES + piece.bytes;
   const out = new ByteWriter(bytes);
   writeBatchHeader(out, placement);
@@ -72,9 +188,8 @@ function writeBatch(placement: Placement, pieces: readonly FramesPiece[]): Uint8
 }
 
 /** Gives each piece its part of the answer. */
-function answerPieces(pieces: readonly FramesPiece[], answer: Uint8Array): void {
-  const view = new DataView(answer.buffer, answer.byteOffset, answer.byteLength);
-  if (view.getUint8(0) !== BATCH_VERSION)
+function answerPieces(pieces: readonly FramesPiece[], answer: Uint8Array, view: DataView): void {
+  if (view.getUint8(0) > BatchVersion.withRange)
     throw new ThrottrError("answer_version", "the shard runs another release");
   let at = 1;
   for (const piece of pieces) {

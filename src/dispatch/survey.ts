@@ -10,14 +10,13 @@
  */
 import type { Environment } from "../base/environment.ts";
 import { sumFigures, type TallyFigures } from "../engine/tally.ts";
-import { refusalOf } from "../base/failure.ts";
+import { hasMoved, refusalOf } from "../base/failure.ts";
 import type { KeptHub } from "../base/calls/channel.ts";
 import type { HubFigures } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
-import { shardName } from "../base/names.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import type { ShardSummary } from "../base/calls/shard.ts";
-import type { ShardGroup } from "./shard-group.ts";
+import type { AskedShard, ShardGroup } from "./shard-group.ts";
 
 /** What was counted beside Shards and Hubs, and what the Hubs say. */
 interface Beside {
@@ -31,7 +30,7 @@ interface Beside {
 
 /** What all objects have said, or why they have not. */
 export interface Survey extends Beside {
-  /** In their order. */
+  /** In the order of the circle. */
   readonly shards: readonly (ShardSummary | Silence)[];
 }
 
@@ -75,15 +74,35 @@ export async function askAll(
   shards: ShardGroup,
   isKept: boolean,
 ): Promise<Survey> {
-  const { namespace } = shards.map;
-  const [beside, ...summaries] = await Promise.all([
-    askBeside(env, namespace),
-    ...askShards(shards, isKept).map(async (summary, index) => {
-      const name = shardName.format(namespace, index);
-      return orOutdated(await answerOrSilence(summary, name, "shard_failed"), "figures");
-    }),
+  const [beside, summaries] = await Promise.all([
+    askBeside(env, shards.map.namespace),
+    askEach(shards, async ({ placement, stub }) => await stub().summary(placement, isKept)),
   ]);
-  return { ...beside, shards: summaries };
+  return { ...beside, shards: summaries.map((summary) => orOutdated(summary, "figures")) };
+}
+
+/** A shard has refused, as it does not own the range that it was asked for: nothing is missing, so nothing is logged. */
+interface Moved {
+  readonly moved: unknown;
+}
+
+/** What all shards say, in the order of the circle; those that do not within 2 s are left out. */
+export async function askEach<T extends object>(
+  shards: ShardGroup,
+  ask: (shard: AskedShard) => Promise<T>,
+): Promise<(T | Silence)[]> {
+  // Where the first shard does not say which others there are, those that are known are asked.
+  await inTime(shards.findShards(), shards.shardAt(0).name, "shard_failed");
+  const answers = await shards.askKnown(async (shard) => {
+    const call = ask(shard).catch((error: unknown): Moved => {
+      if (hasMoved(error)) return { moved: error };
+      throw error;
+    });
+    const answer = await answerOrSilence<T | Moved>(call, shard.name, "shard_failed");
+    if ("moved" in answer) throw answer.moved;
+    return answer;
+  });
+  return answers.map(({ answer }) => answer);
 }
 
 /**
@@ -92,16 +111,11 @@ export async function askAll(
  * @throws what a Shard throws
  */
 export async function askWhole(env: Environment, shards: ShardGroup): Promise<WholeSurvey> {
-  const [beside, ...summaries] = await Promise.all([
+  const [beside, summaries] = await Promise.all([
     askBeside(env, shards.map.namespace),
-    ...askShards(shards, false),
+    shards.askAll(async ({ placement, stub }) => await stub().summary(placement, false)),
   ]);
-  return { ...beside, shards: summaries };
-}
-
-/** By index of the shard. */
-function askShards(shards: ShardGroup, isKept: boolean): Promise<ShardSummary>[] {
-  return shards.all().map((shard) => shard.summary(shards.placement, isKept));
+  return { ...beside, shards: summaries.map(({ answer }) => answer) };
 }
 
 /** Asks the Directory, then the Hubs that it names. */

@@ -59,20 +59,20 @@ export async function answerYrmcds(
 /** Sends a reply for each semaphore, then one without a name, which ends the dump. */
 async function dump(shards: ShardGroup, opaque: number, form: DumpForm, sink: Sink): Promise<void> {
   const out = new ByteWriter(DUMP_PAGE_BYTES);
-  for (const shard of shards.all()) {
+  await shards.askInTurn(async ({ placement, stub }) => {
     const pages = walk(async (hashes, cursor) => {
       const room = sink.room();
       if (room !== null) await room;
       // Answers of an object in the same process are always ready: without a turn nothing else would be served.
       await turn();
-      return await shard.dump(shards.placement, hashes, cursor, DUMP_PAGE_BYTES);
+      return await stub().dump(placement, hashes, cursor, DUMP_PAGE_BYTES);
     });
     for await (const { entries } of pages) {
       out.reset();
       writeDumpReplies(out, opaque, form, entries);
       if (out.length > 0) sink.reply(out.take(), false);
     }
-  }
+  });
   out.reset();
   writeSuccess(out, Opcode.dump, opaque);
   sink.reply(out.take(), true);

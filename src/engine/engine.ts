@@ -5,8 +5,8 @@
  * records, and the same batches at the same times the same answers.
  */
 import {
-  BATCH_HEADER_BYTES,
-  BATCH_VERSION,
+  batchHeaderBytes,
+  batchVersionOf,
   PART_HEADER_BYTES,
   readPlacement,
   SECTION_HEADER_BYTES,
@@ -161,14 +161,15 @@ export class Engine {
    */
   apply(batch: Uint8Array, realMs: number): Uint8Array<ArrayBuffer> {
     const view = new DataView(batch.buffer, batch.byteOffset, batch.byteLength);
-    readPlacement(view);
-    assertSections(view);
+    const placement = readPlacement(view);
+    const firstAt = batchHeaderBytes(placement);
+    assertSections(view, firstAt);
     this.#begin(realMs);
     const answer = this.#answer;
     answer.reset();
-    answer.u8(BATCH_VERSION);
+    answer.u8(batchVersionOf(placement));
     this.isRelaxed = true;
-    for (let at = BATCH_HEADER_BYTES; at < batch.length;) {
+    for (let at = firstAt; at < batch.length;) {
       const protocol = anyProtocolByCode(batch[at]!)!;
       const replyBytesMax = Math.min(
         view.getUint32(at + 4, true),
@@ -388,8 +389,8 @@ export class Engine {
 }
 
 /** Checks all section headers, so that an unreadable batch is refused before any of it is applied. */
-function assertSections(view: DataView): void {
-  for (let at = BATCH_HEADER_BYTES; at < view.byteLength;) {
+function assertSections(view: DataView, firstAt: number): void {
+  for (let at = firstAt; at < view.byteLength;) {
     const cut = at + SECTION_HEADER_BYTES > view.byteLength;
     const length = cut ? 0 : view.getUint32(at + 8, true);
     if (cut || at + SECTION_HEADER_BYTES + length > view.byteLength) {

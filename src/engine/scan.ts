@@ -26,6 +26,8 @@ export interface TableRows {
   readonly count: number;
   /** Where the next page begins; null behind the last record. */
   readonly next: TablePlace | null;
+  /** Place of the last of these records; null where there are none. Release 0.4.0 leaves it out. */
+  readonly last?: TablePlace | null;
 }
 
 export class Scan {

@@ -97,6 +97,8 @@ export const KNOWN_MAPS_MAX = 1024;
 export const MOVES_MAX = 64;
 /** Ranges that a connection notes; beyond this it notes the whole circle. */
 export const NOTED_RANGES_MAX = 128;
+/** Lanes that a door keeps while they have nothing to do; a call over a service binding lives for one request. */
+export const LANES_KEPT_MAX = 256;
 /** How long a door speaks the batches of the last release to a shard that refused newer ones. */
 export const OLD_BATCHES_MS = 60_000;
 

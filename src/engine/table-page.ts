@@ -5,7 +5,7 @@
  * the order stays valid when the table grows, shrinks or is loaded again. Callers see places, so a place reveals
  * nothing of the bits that lead to slots.
  */
-import type { ByteWriter } from "../wire/bytes.ts";
+import { compareBytes, type ByteWriter } from "../wire/bytes.ts";
 import { LiveFilter } from "./live.ts";
 import { compareSlots, isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
@@ -32,14 +32,31 @@ export const TABLE_START: TablePlace = { group: 0, after: null };
 export interface TableQuery extends ScanQuery {
   /** Keys up to this one are left out; null for none. */
   readonly behind: Uint8Array | null;
+  /** Records up to this place alone: several shards that have parts of one range end a page at the same place. */
+  readonly until?: TablePlace;
+}
+
+/** The records of one page. */
+export interface TablePage {
+  readonly count: number;
+  /** Where the next page begins; null behind the last record. */
+  readonly next: TablePlace | null;
+  /** Place of the last record on the page; null where it has none. */
+  readonly last: TablePlace | null;
+}
+
+/** The order of places; negative when `a` comes first. */
+export function comparePlaces(a: TablePlace, b: TablePlace): number {
+  if (a.group !== b.group || a.after === b.after) return a.group - b.group;
+  if (a.after === null || b.after === null) return a.after === null ? -1 : 1;
+  return compareBytes(a.after, 0, a.after.length, b.after, 0, b.after.length);
 }
 
 /**
- * Writes records from a place on.
+ * Writes records from a place on. A page may be empty though there are more records: it ends where one step has visited its
+ * share of slots.
  *
  * @param write writes a row
- * @returns how many were written, and where the next page begins, null behind the last record. A page may be
- * empty though there are more records: it ends where one step has visited its share of slots.
  */
 export function tablePage(
   records: Records,
@@ -48,23 +65,27 @@ export function tablePage(
   recordsMax: number,
   out: ByteWriter,
   write: (out: ByteWriter, segment: Segment, slot: number) => void,
-): { count: number; next: TablePlace | null } {
+): TablePage {
   const { table } = records;
   const walk = new Walk(table);
   let count = 0;
-  /** Of the record that has filled the page. */
   let last: TablePlace | null = null;
+  let isFull = false;
   for (let hash = place.group * GROUP_HASHES; hash < HASH_END; hash = table.hashAfter(hash)) {
     const segment = table.segmentAt(hash);
-    if (!walk.take(segment)) return { count, next: { group: hash / GROUP_HASHES, after: null } };
+    if (query.until !== undefined && hash / GROUP_HASHES > query.until.group) break;
+    if (!walk.take(segment)) {
+      return { count, next: { group: hash / GROUP_HASHES, after: null }, last };
+    }
     for (const slot of slotsInOrder(records, query, place, segment)) {
-      if (last !== null) return { count, next: last };
+      if (isFull) return { count, next: last, last };
       write(out, segment, slot);
       count++;
-      if (count === recordsMax) last = placeOf(segment, slot);
+      isFull = count === recordsMax;
+      last = placeOf(segment, slot);
     }
   }
-  return { count, next: null };
+  return { count, next: null, last };
 }
 
 /** The slots of a segment with records of the query from a place on, in their order. */
@@ -74,7 +95,7 @@ function* slotsInOrder(
   place: TablePlace,
   segment: Segment,
 ): Generator<number> {
-  const { keyspace, prefix, prefixes, behind } = query;
+  const { keyspace, prefix, prefixes, behind, until } = query;
   const { slots } = segment;
   const filter = new LiveFilter(records.now, keyspace, prefixes, prefix);
   const found: number[] = [];
@@ -84,6 +105,7 @@ function* slotsInOrder(
     const after = group === place.group ? place.after : null;
     if (after !== null && !isBehind(segment, slot, after)) return;
     if (behind !== null && !isBehind(segment, slot, behind)) return;
+    if (until !== undefined && !isUntil(segment, slot, group, until)) return;
     found.push(group * SLOTS_MAX + slot);
   });
   const sorted = Float64Array.from(found).toSorted();
@@ -93,6 +115,12 @@ function* slotsInOrder(
     const ofGroup = Array.from(sorted.subarray(from, to), (each) => each % SLOTS_MAX);
     yield* ofGroup.toSorted((a, b) => compareSlots(segment, a, b));
   }
+}
+
+/** Whether the record in a slot, whose group is given, comes at a place or before it. */
+function isUntil(segment: Segment, slot: number, group: number, until: TablePlace): boolean {
+  if (group !== until.group) return group < until.group;
+  return until.after !== null && !isBehind(segment, slot, until.after);
 }
 
 function placeOf(segment: Segment, slot: number): TablePlace {

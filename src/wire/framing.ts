@@ -3,9 +3,9 @@
  */
 import type { Run } from "./throttr/scanner.ts";
 
-/** Chooses a shard by a key of a keyspace. */
-export interface KeyMap {
-  shardOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number;
+/** Places keys of a keyspace on the circle of hashes. */
+export interface KeyHasher {
+  hashOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number;
 }
 
 export interface Framing {
@@ -25,8 +25,8 @@ export interface Framing {
   frameEnd(bytes: Uint8Array, at: number): number;
   /** Whether the whole frame at `at` may change something; else it only reads. */
   isWrite(bytes: Uint8Array, at: number): boolean;
-  /** Index of the shard that answers the whole frame at `at`, which is for one. */
-  shardOf(map: KeyMap, bytes: Uint8Array, at: number): number;
+  /** Hash of the key of the whole frame at `at`, which is for one shard: that which owns the hash answers it. */
+  hashOf(hasher: KeyHasher, bytes: Uint8Array, at: number): number;
   /**
    * Length of the reply at `at`; 0 when it is not complete.
    *

@@ -8,10 +8,10 @@ import { presentMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import { OPEN_ACCESS } from "../base/access.ts";
 import { dataRefusal } from "../base/data-refusals.ts";
-import { shardName } from "../base/names.ts";
-import { ShardMap } from "../dispatch/placement.ts";
+import { shardMapOf } from "../dispatch/known-maps.ts";
 import type { Settings } from "../base/settings.ts";
 import { shardStub } from "../base/stubs.ts";
+import { WHOLE } from "../wire/range.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
 import { reportFailure } from "../base/failure.ts";
 import { assertConfigured } from "./token.ts";
@@ -53,16 +53,15 @@ async function problemOfShard(env: Environment, settings: Settings): Promise<Thr
   // Other requests get the last answer meanwhile: on this platform a request cannot await a call of another one.
   const asked: Known = { atMs: presentMs(), problem: before?.problem ?? null };
   known.set(settings, asked);
-  asked.problem = await askShard(env, settings);
+  asked.problem = await askShard(env);
   return asked.problem;
 }
 
 /** Asks the first shard for its summary: a shard that refuses every request refuses this one. */
-async function askShard(env: Environment, settings: Settings): Promise<ThrottrError | null> {
-  const { namespace } = OPEN_ACCESS;
-  const { placement } = new ShardMap(namespace, settings.SHARDS, settings.SHARD_SECRET);
+async function askShard(env: Environment): Promise<ThrottrError | null> {
+  const map = shardMapOf(env, OPEN_ACCESS.namespace);
   try {
-    await shardStub(env, shardName.format(namespace, 0)).summary(placement);
+    await shardStub(env, map.nameAt(0)).ranges(map.placementOf(WHOLE));
     return null;
   } catch (error) {
     return reportFailure(error);

@@ -6,7 +6,7 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import { writeBatchHeader } from "../../src/wire/batch.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import type { Overview } from "../../src/wire/overview.ts";
@@ -215,7 +215,7 @@ it("a shard whose clock stands still while that of doors advances restarts, with
   const stub = shardStub(0, ns);
   expect(await increment("k", 30 * HOUR_MS)).toMatchObject({ quota: "1" });
   const batch = new ByteWriter(64);
-  writeBatchHeader(batch, new ShardMap(ns, SHARDS, "").placement);
+  writeBatchHeader(batch, new InitialShards(ns, SHARDS, "").placement);
   const bytes = batch.take();
   for (const passedMs of [0, 1000, 1999]) await stub.apply(bytes, realMs - HOUR_MS + passedMs);
   expect(logged("clock_still")).toBe(0);

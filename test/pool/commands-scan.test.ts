@@ -3,7 +3,7 @@ import { abortAllDurableObjects, evictAllDurableObjects } from "cloudflare:test"
 import { env, exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import { parseSettings } from "../../src/base/settings.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import type { RecordPage } from "../../src/wire/edge/operations.ts";
@@ -237,7 +237,7 @@ describe("SCAN where a shard has more than 16,384 records", () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
     const { SHARDS: shards, SHARD_SECRET: secret } = parseSettings(env);
-    const map = new ShardMap(namespace, shards, secret);
+    const map = new InitialShards(namespace, shards, secret);
     const ofShard0: string[] = [];
     for (let i = 0; ofShard0.length < 17_000; i++) {
       const bytes = bytesOf(`key:${i}`);

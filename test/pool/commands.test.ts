@@ -3,7 +3,7 @@ import { reset } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, beforeAll, describe, expect, inject, it } from "vitest";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import { readSettings } from "../../src/base/settings.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
@@ -654,7 +654,7 @@ describe("replies over RPC", () => {
   it("too many replies over RPC stop the call, and commands behind them are not executed", async () => {
     const namespace = freshNamespace();
     const stub = openRpc(namespace);
-    const map = new ShardMap(namespace, 4, "");
+    const map = new InitialShards(namespace, 4, "");
     const shardOf = (key: string): number =>
       map.shardOf(Keyspace.throttr, bytesOf(key), 0, key.length);
     const neighbour = Array.from({ length: 100 }, (_, i) => `k${i}`).find(

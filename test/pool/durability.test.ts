@@ -13,7 +13,7 @@ import { requestArbitrary } from "../support/engine/arbitraries.ts";
 import { batchOf, concat, frameOf, hex, partsOf } from "../support/frames/index.ts";
 import { CommandModel } from "../support/models/commands.ts";
 import type { ModelProtocol, ModelRequest } from "../support/models/requests.ts";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";
 import { post } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
@@ -45,7 +45,7 @@ const increase = (key: string): ModelRequest => ({
 });
 
 /** One shard addressed directly, as doors of a deployment with SHARDS=1 would. */
-const placement = new ShardMap("default", 1, "");
+const placement = new InitialShards("default", 1, "");
 const stub = () => shardStub(0);
 async function apply(...requests: ModelRequest[]): Promise<string> {
   const frames = requests.map((request) => frameOf(protocol, request));

@@ -3,7 +3,7 @@ import { abortAllDurableObjects, reset } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { readSettings } from "../../src/base/settings.ts";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import type { LimitAllEntry } from "../../src/wire/edge/limit-all.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
@@ -34,7 +34,7 @@ afterEach(async () => {
 
 /** A limit in a shard of a namespace. */
 function inShard(ns: string, shard: number, cost: number): LimitAllEntry {
-  const map = new ShardMap(ns, SHARDS, "");
+  const map = new InitialShards(ns, SHARDS, "");
   for (let n = 0; ; n++) {
     const stored = bytesOf(`api:${n}`);
     if (map.shardOf(Keyspace.throttr, stored, 0, stored.length) !== shard) continue;

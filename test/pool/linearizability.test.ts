@@ -11,7 +11,7 @@ import {
 import { exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import type { Shard } from "../../src/objects/shard/shard.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
@@ -272,7 +272,7 @@ async function record(
 /** A stub of the object that has the record: a new one, as those of killed objects fail for good. */
 function shardOf(namespace: string): DurableObjectStub<Shard> {
   const key = bytesOf(KEY);
-  const index = new ShardMap(namespace, 4, "").shardOf(Keyspace.throttr, key, 0, key.length);
+  const index = new InitialShards(namespace, 4, "").shardOf(Keyspace.throttr, key, 0, key.length);
   return shardStub(index, namespace);
 }
 

@@ -8,7 +8,7 @@ import {
 import { exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import type { LimitBackend } from "../../src/ratelimit/backend.ts";
 import { RateLimiter } from "../../src/ratelimit/rate-limiter.ts";
 import { settle, type Operation } from "../../src/wire/edge/operation.ts";
@@ -32,7 +32,7 @@ afterEach(async () => {
 });
 
 /** One shard addressed directly, as doors of a deployment with SHARDS=1 would. */
-const placement = new ShardMap("default", 1, "");
+const placement = new InitialShards("default", 1, "");
 const stub = () => shardStub(0);
 
 const batchOfOne = (operation: Operation<unknown>): Uint8Array =>

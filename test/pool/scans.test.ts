@@ -9,7 +9,7 @@ import { Table } from "../../src/engine/table.ts";
 import type { TablePlace, TableQuery } from "../../src/engine/table-page.ts";
 import { ORDERED_RECORDS_MAX, WALK_STEP_SLOTS } from "../../src/engine/sizes.ts";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import {
   isTableCursor,
   readTableCursor,
@@ -116,7 +116,7 @@ class TestShard {
 class Namespace {
   readonly shards = [new TestShard(1), new TestShard(2)] as const;
   readonly #group = new ShardGroup(
-    new ShardMap("default", 2, ""),
+    new InitialShards("default", 2, ""),
     (index) => this.shards[index] as unknown as DurableObjectStub<ShardCalls>,
   );
 

@@ -6,7 +6,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import { parseSettings } from "../../src/base/settings.ts";
 import { bytesOf, concat, hex, HOURS, INFO, LIST, U16 } from "../support/frames/index.ts";
 import { post } from "../support/pool/doors.ts";
@@ -23,7 +23,7 @@ let namespaces = 0;
 async function freshNamespace() {
   const ns = `claims-${namespaces++}`;
   const { SHARDS, SHARD_SECRET } = parseSettings(env);
-  const map = new ShardMap(ns, SHARDS, SHARD_SECRET);
+  const map = new InitialShards(ns, SHARDS, SHARD_SECRET);
   const shardOf = (key: string): number => map.shardOf(0, bytesOf(key), 0, key.length);
   const candidates = Array.from({ length: 200 }, (_, i) => `key:${i}`);
   const keys = INDEXES.map((index) => candidates.find((key) => shardOf(key) === index)!);
@@ -183,7 +183,7 @@ describe("a shard without records", () => {
     await namespace.insert(namespace.keys[0]!);
     // Shard 0 has heard of the claim, and not of data.
     const { SHARDS, SHARD_SECRET } = parseSettings(env);
-    const { placement } = new ShardMap(namespace.ns, SHARDS, SHARD_SECRET);
+    const { placement } = new InitialShards(namespace.ns, SHARDS, SHARD_SECRET);
     await namespace.shard(0).claim(placement, 1);
     await evictAllDurableObjects();
     expect((await namespace.insert(key)).text).toBe("01");

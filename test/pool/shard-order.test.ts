@@ -7,7 +7,7 @@ import {
 import { describe, expect, it } from "vitest";
 import type { ListingQuery } from "../../src/engine/listing.ts";
 import { HASH_END } from "../../src/engine/table.ts";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import { batchOf, frameOf, parseFragments } from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/models/requests.ts";
 import { makeOldRow, meterOf, shardStub } from "../support/pool/shards.ts";
@@ -23,12 +23,12 @@ async function insert(namespace: string, keys: readonly string[]): Promise<void>
   const frames = keys.map((key) =>
     frameOf(U16, { type: "insert", key, quota: 5n, ttlType: 6, ttl: 2n }),
   );
-  const placement = new ShardMap(namespace, 1, "");
+  const placement = new InitialShards(namespace, 1, "");
   await shardStub(0, namespace).apply(batchOf([{ protocol: U16, frames }], placement));
 }
 
 async function planOf(namespace: string) {
-  const { placement } = new ShardMap(namespace, 1, "");
+  const { placement } = new InitialShards(namespace, 1, "");
   const parts = [];
   let hashes: string | null = null;
   for (let cursor: number | null = 0; cursor !== null;) {

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { afterEach, beforeAll, describe, expect, inject, it } from "vitest";
 import { serviceBinding } from "../../src/client/transport/binding.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import { readSettings } from "../../src/base/settings.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import type {
@@ -239,7 +239,7 @@ describe("a moved namespace", () => {
   it("an export goes shard by shard, each by key, so that any key is a place to continue", async () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
-    const map = new ShardMap(namespace, SHARDS, "");
+    const map = new InitialShards(namespace, SHARDS, "");
     const keys = Array.from({ length: 100 }, (_, i) => `k${i}`);
     const shardOf = (key: string): number =>
       map.shardOf(Keyspace.throttr, bytesOf(key), 0, key.length);

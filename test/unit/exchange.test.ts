@@ -4,8 +4,10 @@ import { OPEN_ACCESS, type Access } from "../../src/base/access.ts";
 import { turn } from "../../src/base/turn.ts";
 import { Exchange } from "../../src/dispatch/exchange.ts";
 import { Holder } from "../../src/dispatch/holder.ts";
-import { ShardMap } from "../../src/dispatch/placement.ts";
+import { InitialShards } from "../support/shards.ts";
 import { ShardLanes } from "../../src/dispatch/shard-lane.ts";
+import { ShardMap } from "../../src/dispatch/shard-map.ts";
+import { initialIndexOf, initialRange } from "../../src/wire/range.ts";
 import { refuserFor } from "../../src/dispatch/refuser.ts";
 import type { Sink } from "../../src/dispatch/sink.ts";
 import { Engine } from "../../src/engine/engine.ts";
@@ -16,7 +18,9 @@ import { bytesOf, concat, hex, protocolOf, U8 } from "../support/frames/index.ts
 const NOW_MS = 1_700_000_000_000;
 const SHARDS = 4;
 const READER: Access = { ...OPEN_ACCESS, scopes: Scope.read };
-const map = new ShardMap("default", SHARDS, "");
+const map = new InitialShards("default", SHARDS, "");
+const known = new ShardMap("default", SHARDS, "");
+known.assumeInitial();
 
 /** A key of each shard, by its index. */
 const KEYS = Array.from({ length: SHARDS }, (_, shard) => {
@@ -50,7 +54,8 @@ class Bench implements Sink {
     { length: SHARDS },
     () => new Engine({ hashKey: { low: 1, high: 2 }, bytesMax: 1 << 24, isCounting: false }),
   );
-  readonly #lanes = new ShardLanes(map, (shard) => async (batch) => {
+  readonly #lanes = new ShardLanes(known, (from) => async (batch) => {
+    const shard = initialIndexOf(from, SHARDS);
     const answer = Promise.withResolvers<Uint8Array>();
     const copy = batch.slice();
     this.calls.push({
@@ -98,7 +103,7 @@ class Bench implements Sink {
       count: requests.length,
       ...(holder === undefined ? {} : { holder }),
     };
-    new Exchange(frames, this, replyBytesMax).start(this.#lanes, refuserFor(frames, access));
+    new Exchange(this.#lanes, frames, this, replyBytesMax).start(refuserFor(frames, access));
   }
 
   /** Answers all calls, also those that follow. */
@@ -269,18 +274,18 @@ it("a request without a right is refused in its place, and reaches no shard", as
   expect([bench.calls, hex(concat(bench.replies)), bench.isLast]).toEqual([[], "00", true]);
 });
 
-it("a holder notes each shard before the shard is called", async () => {
+it("a holder notes the range of each shard before the shard is called", async () => {
   const bench = new Bench();
   const noted: number[] = [];
-  const holder = new Holder(new Uint8Array(16), new Uint8Array(0), () => {
+  const holder = new Holder(new Uint8Array(16), new Uint32Array(0), () => {
     noted.push(bench.calls.length);
   });
-  bench.start(inserts, { holder });
-  expect(noted).toEqual([0, 0, 0, 0]);
-  expect(holder.shards()).toEqual([0, 1, 2, 3]);
+  bench.start([inserts[2]!], { holder });
+  expect([noted, holder.ranges]).toEqual([[0], [initialRange(2, SHARDS)]]);
+  bench.start([inserts[0]!, inserts[1]!], { holder });
+  expect(noted).toEqual([0, 1, 2]);
+  // Ranges that touch are one.
+  expect(holder.ranges).toEqual([{ from: 0, to: initialRange(2, SHARDS).to }]);
   bench.start([inserts[1]!], { holder });
-  expect(noted).toHaveLength(4);
-  const other = new Holder(new Uint8Array(16), new Uint8Array(0), () => {});
-  bench.start([inserts[2]!], { holder: other });
-  expect(other.shards()).toEqual([2]);
+  expect(noted).toHaveLength(3);
 });

@@ -15,6 +15,7 @@ import type { Totals } from "../../engine/table.ts";
 import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { Placement } from "../../wire/batch.ts";
+import type { ShardRanges } from "../../wire/moved.ts";
 
 /** How the records of a shard are listed. */
 export interface ShardPlan {
@@ -94,12 +95,14 @@ export interface ShardFigures {
 }
 
 /**
- * Every method throws `shards_mismatch` when the data was written under another placement, and `format_unknown` or
+ * Every method throws `shards_mismatch` when the data was written under another seed, `shard_moved` when the placement has
+ * another range than the shard owns, and `format_unknown` or
  * `row_version` when it was written by a release that this one cannot read. Nothing has been applied then.
  */
 export interface ShardCalls extends Rpc.DurableObjectBranded {
   /**
-   * Executes a batch and returns its answer once what it saw is durable. Formats: `wire/batch.ts`.
+   * Executes a batch and returns its answer once what it saw is durable. Formats: `wire/batch.ts`. To a batch for another
+   * range the answer is that of `wire/moved.ts`.
    *
    * @param doorMs present time at the caller, which tells a shard that its own clock stands still (`ClockWatch`)
    * @throws Error `batch_version` or `batch` when the batch is not readable; nothing is applied
@@ -242,6 +245,13 @@ export interface ShardCalls extends Rpc.DurableObjectBranded {
 
   /** Counts of what the shard holds. */
   figures(): ShardFigures;
+
+  /**
+   * Which ranges the shard knows of: its own, and others that the caller may have taken it to own. Of release 0.5.0 on.
+   *
+   * @param placement of which the range does not count
+   */
+  ranges(placement: Placement): Promise<ShardRanges>;
 
   /** Of shard 0, see `ShardClaim.placementFor`: the placement that is in force. */
   claim(placement: Placement, index?: number | null): Promise<Placement>;

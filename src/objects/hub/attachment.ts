@@ -25,8 +25,10 @@ export interface Attachment extends ConnectionParameters, StoredFlow {
   readonly lastNumber?: number | null;
   /** Bytes of an unfinished frame; null when they are too many and kept in memory only. */
   readonly unfinished: Uint8Array | null;
-  /** Of the yrmcds protocol: shards that may have it hold something, see `Holder`. */
+  /** What releases before 0.5.0 have in place of `ranges`: a bit for each shard. */
   readonly shards: Uint8Array;
+  /** Of the yrmcds protocol: ranges of shards that may have it hold something, see `Holder`. */
+  readonly ranges?: Uint32Array;
 }
 
 /** Indexes of byte counts in `counts`, behind those of request types. */

@@ -21,7 +21,7 @@ import { ownChannel } from "../../base/connection-id.ts";
 import { logWarning } from "../../base/log.ts";
 import type { Settings } from "../../base/settings.ts";
 import { timersOf } from "../../base/timers.ts";
-import { Holder } from "../../dispatch/holder.ts";
+import { Holder, rangesOfBits } from "../../dispatch/holder.ts";
 import {
   newAttachment,
   newCounts,
@@ -131,7 +131,11 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     this.#protocol = anyProtocolByCode(attachment.protocolCode)!;
     this.#throttr = this.#protocol.dialect === "yrmcds" ? null : this.#protocol;
     this.#holder = this.isYrmcds
-      ? new Holder(attachment.id, attachment.shards, (shards) => this.#store({ shards }))
+      ? new Holder(
+          attachment.id,
+          attachment.ranges ?? rangesOfBits(attachment.shards, hub.settings.SHARDS),
+          (ranges) => this.#store({ ranges }),
+        )
       : null;
     this.#counts = attachment.counts;
     this.access = attachment.access;

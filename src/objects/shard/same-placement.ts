@@ -6,7 +6,11 @@ import type { Placement } from "../../wire/batch.ts";
 /** Where it is written how data comes to another number of shards. */
 const MOVING = "docs/moving.md#another-number-of-shards";
 
-/** @throws ThrottrError `shards_mismatch` */
+/**
+ * For callers of releases before 0.5.0, and for those that know no ranges.
+ *
+ * @throws ThrottrError `shards_mismatch`
+ */
 export function assertSamePlacement(inForce: Placement, asked: Placement): void {
   if (inForce.shards !== asked.shards) {
     const variable = variableName("SHARDS");
@@ -16,6 +20,11 @@ export function assertSamePlacement(inForce: Placement, asked: Placement): void 
         `and this deployment has ${variable}=${asked.shards}: set it back to ${inForce.shards}, or move the data: ${MOVING}`,
     );
   }
+  assertSameSeed(inForce, asked);
+}
+
+/** @throws ThrottrError `shards_mismatch` */
+export function assertSameSeed(inForce: Placement, asked: Placement): void {
   if (inForce.fingerprint !== asked.fingerprint) {
     throw new ThrottrError(
       "shards_mismatch",

@@ -11,14 +11,20 @@ import type { Placement } from "../../wire/batch.ts";
 import type { Journal } from "./journal.ts";
 import { Registration } from "./registration.ts";
 import { logError } from "../../base/log.ts";
-import { shardName } from "../../base/names.ts";
+import { shardName, type ShardPlace } from "../../base/names.ts";
 import type { Timers } from "../../base/timers.ts";
-import { assertSamePlacement } from "./same-placement.ts";
+import { initialRanges, NOTHING_YET, shardMoved, type OwnRange } from "./own-range.ts";
+import { assertSamePlacement, assertSameSeed } from "./same-placement.ts";
 import { readSettings } from "../../base/settings.ts";
 import type { ShardCalls } from "../../base/calls/shard.ts";
 import { shardStub } from "../../base/stubs.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
+import type { ShardRanges } from "../../wire/moved.ts";
+import { initialRange, isSameRange, type Range } from "../../wire/range.ts";
+
+/** No shard of the namespace is at this place: a range that no caller asks for. */
+const NO_RANGE: Range = { from: 0, to: 0xffffffff };
 
 /** The shard. */
 interface ClaimHost extends Timers {
@@ -30,9 +36,12 @@ interface ClaimHost extends Timers {
 export class ShardClaim {
   readonly #env: Environment;
   readonly #namespace: string;
+  readonly #place: ShardPlace;
+  /** Of a shard that the namespace began with. */
   readonly #index: number;
   readonly #journal: Journal;
   readonly #host: ClaimHost;
+  readonly #own: OwnRange;
   /** Of use in shard 0. */
   readonly #registration: Registration;
   /** `ACCEPT_DATA_LOSS`: the operator knows that data is missing, and wants to go on without it. */
@@ -41,16 +50,26 @@ export class ShardClaim {
   #pending: Promise<void> | null = null;
   /** The shard has no data, and should not have any. */
   #isNew = false;
+  /** How many ranges the namespace began with; 0 while that is not known. */
+  #shards = 0;
   /** The loss is logged once for each instance: every request meets it. */
   #isLogged = false;
 
   /** @param shard name of the object */
-  constructor(env: Environment, shard: string, journal: Journal, host: ClaimHost) {
-    const { namespace, index } = shardName.parse(shard);
+  constructor(
+    env: Environment,
+    shard: string,
+    { journal, own }: { journal: Journal; own: OwnRange },
+    host: ClaimHost,
+  ) {
+    const { namespace, place } = shardName.parse(shard);
     this.#env = env;
     this.#namespace = namespace;
-    this.#index = index;
+    this.#place = place;
+    // A shard that a split has made has its data from another shard, never by a claim.
+    this.#index = place.kind === "initial" ? place.index : NaN;
     this.#journal = journal;
+    this.#own = own;
     this.#host = host;
     this.#registration = new Registration(env, namespace, journal, host);
     this.#isLossAccepted = readSettings(env).ACCEPT_DATA_LOSS === "on";
@@ -62,7 +81,8 @@ export class ShardClaim {
   }
 
   /**
-   * Before the first batch: no two shards ever hold data of two placements.
+   * Before the first batch: no two shards ever hold data of two placements. A shard that the namespace did not begin with,
+   * or not with the range that is asked for, stays without data.
    *
    * @throws Error `shards_mismatch`, `shard_data_missing`
    */
@@ -74,16 +94,52 @@ export class ShardClaim {
   /**
    * Before records of a shard without data are listed.
    *
-   * @throws Error `shard_data_missing`
+   * @throws Error `shard_data_missing`, `shard_moved`
    */
-  async assertNew({ shards }: Placement): Promise<void> {
-    if (this.#isNew || this.#isLossAccepted) return;
-    const isMissing =
-      this.#index === 0
-        ? (await this.#othersWithData(shards)).length > 0
-        : await orIfUnknown(this.#first().hasNoted(this.#index), () => false);
-    if (isMissing) throw this.#missing(this.#index);
-    this.#isNew = true;
+  async assertNew(placement: Placement): Promise<void> {
+    if (!this.#isNew && !this.#isLossAccepted) {
+      const isMissing =
+        this.#index === 0
+          ? (await this.#othersWithData(placement.shards)).length > 0
+          : await orIfUnknown(this.#first().hasNoted(this.#index), () => false);
+      if (isMissing) throw this.#missing(this.#index);
+      this.#isNew = true;
+    }
+    const { range } = placement;
+    if (range === undefined || isSameRange(range, await this.#rangeWithoutData(placement))) return;
+    throw shardMoved(range);
+  }
+
+  /**
+   * What this shard says of ranges; without data, what the first one says.
+   *
+   * @throws Error `shards_mismatch`, `shard_data_missing`
+   */
+  async ranges(placement: Placement): Promise<ShardRanges> {
+    const { fingerprint, shards } = placement;
+    const inForce = this.#journal.placement;
+    if (inForce !== null) {
+      assertSameSeed(inForce, placement);
+      return this.#own.ranges;
+    }
+    if (this.#index !== 0) return await this.#firstRanges(placement);
+    await this.assertNew({ fingerprint, shards });
+    return NOTHING_YET;
+  }
+
+  /** What the first shard says of ranges; one of an earlier release says what the namespace began with. */
+  async #firstRanges(placement: Placement): Promise<ShardRanges> {
+    return await orIfUnknown(this.#first().ranges(placement), async () => {
+      const { shards } = await this.#first().claim(placement);
+      return initialRanges(0, shards);
+    });
+  }
+
+  /** The range of a shard without data: that of its index, once the namespace has begun; until then the first has all. */
+  async #rangeWithoutData(placement: Placement): Promise<Range> {
+    if (this.#index === 0) return NOTHING_YET.range;
+    this.#shards ||= (await this.#firstRanges(placement)).shards;
+    return this.#index < this.#shards ? initialRange(this.#index, this.#shards) : NO_RANGE;
   }
 
   /**
@@ -136,19 +192,26 @@ export class ShardClaim {
       await this.#claimFirst(placement);
       return;
     }
-    const inForce = await this.#first().claim(placement, this.#index);
-    assertSamePlacement(inForce, placement);
-    this.#host.write(() => this.#journal.create(placement, []));
+    const { range } = placement;
+    const index = this.#place.kind === "initial" ? this.#place.index : null;
+    const inForce = await this.#first().claim(placement, index);
+    if (range === undefined) assertSamePlacement(inForce, placement);
+    else assertSameSeed(inForce, placement);
+    const { shards, fingerprint } = inForce;
+    this.#shards = shards;
+    if (index === null || index >= shards) return;
+    if (range !== undefined && !isSameRange(range, initialRange(index, shards))) return;
+    this.#host.write(() => this.#journal.create({ shards, fingerprint }, []));
     // A note of data that a crash takes back would refuse a shard that has lost nothing: the platform's output
     // gate holds the call until the row is on disk.
     await this.#tell();
   }
 
   /** Shard 0 itself asks all others, as no one else would miss its data. */
-  async #claimFirst(placement: Placement): Promise<void> {
-    const others = await this.#othersWithData(placement.shards);
+  async #claimFirst({ shards, fingerprint }: Placement): Promise<void> {
+    const others = await this.#othersWithData(shards);
     if (others.length > 0 && !this.#isLossAccepted) throw this.#missing(0);
-    this.#host.write(() => this.#journal.create(placement, others));
+    this.#host.write(() => this.#journal.create({ shards, fingerprint }, others));
     this.#registration.begin();
   }
 

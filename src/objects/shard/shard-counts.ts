@@ -36,14 +36,15 @@ export class ShardCounts {
   constructor(env: Environment, shard: CountedShard) {
     this.#env = env;
     this.#shard = shard;
-    const { namespace, index } = shardName.parse(shard.name);
+    const { namespace } = shardName.parse(shard.name);
     this.#namespace = namespace;
+    const label = shard.name.slice(namespace.length + 1);
     const isReporting = readSettings(env).HISTORY === "on" && hasDirectory(env);
     this.#reporter = isReporting ? shard.engine.newReporter() : null;
     this.#points = new DataPoints(
       env,
       shard.waitUntil,
-      { namespace, kind: "shard", name: String(index) },
+      { namespace, kind: "shard", name: label },
       () => ({
         tally: shard.engine.tallyFigures(presentMs()),
         limits: shard.engine.limitFigures.snapshot(),

@@ -30,14 +30,16 @@ import { Journal, randomHashKey, readHashKey } from "./journal.ts";
 import { AlarmClock } from "../../base/alarm-clock.ts";
 import { refusalOf } from "../../base/failure.ts";
 import { logError } from "../../base/log.ts";
-import { assertSamePlacement } from "./same-placement.ts";
+import { OwnRange, shardMoved } from "./own-range.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
 import { ShardCounts } from "./shard-counts.ts";
 import { ShardTime } from "./shard-time.ts";
 import { timersOf } from "../../base/timers.ts";
 import { inTurns, turn } from "../../base/turn.ts";
+import { shardName } from "../../base/names.ts";
 import { hexOf } from "../../wire/bytes.ts";
+import { writeMoved, type ShardRanges } from "../../wire/moved.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { SWEEP_STEPS } from "../../engine/sizes.ts";
 
@@ -54,6 +56,8 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   readonly #engine: Engine;
   /** What makes them durable: SQLite, which is synchronous here, so a write is part of the turn it is made in. */
   readonly #journal: Journal;
+  /** Which part of the circle of hashes is this shard's. */
+  readonly #own: OwnRange;
   /** Keeps a shard whose database has vanished from starting as a new one. */
   readonly #claim: ShardClaim;
   /** Requests by type and bytes, and where they are stored and told. */
@@ -91,7 +95,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     });
     this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey);
     const timers = timersOf(ctx, scheduler);
-    this.#claim = new ShardClaim(env, ctx.id.name!, this.#journal, {
+    this.#own = new OwnRange(shardName.parse(ctx.id.name!).place, this.#journal);
+    const data = { journal: this.#journal, own: this.#own };
+    this.#claim = new ShardClaim(env, ctx.id.name!, data, {
       write: (write) => this.#mustWrite(write),
       ...timers,
     });
@@ -141,19 +147,26 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   /** The hot path: up to a thousand calls a second, each of many callers' frames. Positions instead of an object. */
   async apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array> {
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
-    return await this.#write(placement, doorMs, (nowMs) => this.#engine.apply(batch, nowMs));
+    const claimed = this.#beforeWrite(placement);
+    if (claimed !== null) await claimed;
+    if (!this.#isOwn(placement)) return writeMoved(await this.#claim.ranges(placement));
+    return await this.#write(doorMs, (nowMs) => this.#engine.apply(batch, nowMs));
   }
 
   async limitAll(...asked: Asked<"limitAll">): Promise<Uint8Array> {
     const [placement, body, id, doorMs] = asked;
-    return await this.#write(placement, doorMs, (nowMs) =>
+    await this.#beforeWrite(placement);
+    if (!this.#isOwn(placement)) throw shardMoved(this.#own.ranges.range);
+    return await this.#write(doorMs, (nowMs) =>
       this.#engine.limitAll(body, id === null ? null : hexOf(id), nowMs),
     );
   }
 
   async cancelLimits(...asked: Asked<"cancelLimits">): Promise<void> {
     const [placement, body, id] = asked;
-    await this.#write(placement, undefined, (nowMs) => {
+    await this.#beforeWrite(placement);
+    if (!this.#isOwn(placement)) throw shardMoved(this.#own.ranges.range);
+    await this.#write(undefined, (nowMs) => {
       this.#engine.cancelLimits(body, hexOf(id), nowMs);
     });
   }
@@ -269,6 +282,11 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return await this.#claim.placementFor(placement, index);
   }
 
+  async ranges(placement: Placement): Promise<ShardRanges> {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    return await this.#claim.ranges(placement);
+  }
+
   /** Asked of shard 0 alone, which keeps a bit for each shard with data. */
   note(index: number): void {
     if (this.#unreadable !== null) throw this.#unreadable;
@@ -285,15 +303,23 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return this.#unreadable !== null || this.#journal.hasData;
   }
 
-  /** Changes records at once, and answers when what was changed is durable. */
-  async #write<T>(
-    placement: Placement,
-    doorMs: number | undefined,
-    write: (nowMs: number) => T,
-  ): Promise<T> {
+  /**
+   * Before records are changed. The first call makes the shard have data, if it may.
+   *
+   * @returns null where there is nothing to wait for: a call must be applied in the turn of its arrival
+   */
+  #beforeWrite(placement: Placement): Promise<void> | null {
     if (this.#unreadable !== null) throw this.#unreadable;
-    if (this.#claim.isOpen) await this.#claim.claim(placement);
-    assertSamePlacement(this.#journal.placement!, placement);
+    return this.#claim.isOpen ? this.#claim.claim(placement) : null;
+  }
+
+  /** Whether a call to change records is for this shard. */
+  #isOwn(placement: Placement): boolean {
+    return this.#journal.placement !== null && this.#own.has(placement);
+  }
+
+  /** Changes records at once, and answers when what was changed is durable. */
+  async #write<T>(doorMs: number | undefined, write: (nowMs: number) => T): Promise<T> {
     // No `await` between here and the flush: a call is applied as a whole, and in the order of arrival.
     const nowMs = presentMs();
     const answer = write(nowMs);
@@ -319,7 +345,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   async #prepareRead(placement: Placement): Promise<void> {
     if (this.#unreadable !== null) throw this.#unreadable;
     if (this.#journal.placement === null) await this.#claim.assertNew(placement);
-    else assertSamePlacement(this.#journal.placement, placement);
+    else this.#own.assert(placement);
     this.#advance();
   }
 

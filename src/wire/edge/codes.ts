@@ -168,6 +168,12 @@ const CODES = {
     "The data was written with other shard settings; nothing was applied",
     "anyRoute",
   ],
+  shards_unsettled: [
+    refusal,
+    503,
+    "The shards do not agree who has the keys; nothing was applied: try again",
+    "anyRoute",
+  ],
   bodies_max: [
     refusal,
     503,
@@ -223,6 +229,8 @@ const CODES = {
   timeout_invalid: [argument, null, "The timeout is out of range"],
   web_socket_missing: [transport, null, "The runtime has no WebSocket"],
 
+  // Between the objects of a deployment: the door asks the shard that owns the range.
+  shard_moved: [refusal, null, "The shard does not own the range; nothing was applied"],
   // Between the objects of a deployment. Callers get `outcome_unknown`.
   charge_cancelled: [fault, null, "The charge was cancelled before it came"],
   answer_version: [fault, null, "An object of another release answered"],

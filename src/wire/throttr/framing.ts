@@ -1,9 +1,9 @@
 /**
- * The framing of a Throttr protocol: finds runs of frames in a stream, and the keys that choose their shards.
+ * The framing of a Throttr protocol: finds runs of frames in a stream, and the keys that place them.
  *
  * See `wire/framing.ts` for what a framing is.
  */
-import type { Framing, KeyMap } from "../framing.ts";
+import type { Framing, KeyHasher } from "../framing.ts";
 import type { Protocol } from "./protocol.ts";
 import { replyLength } from "./replies.ts";
 import { isWrite, keyLength, layoutsOf, type Layout } from "./requests.ts";
@@ -37,9 +37,9 @@ export class ThrottrFraming implements Framing {
     return isWrite(this.#layouts[type]!, type);
   }
 
-  shardOf(map: KeyMap, bytes: Uint8Array, at: number): number {
+  hashOf(hasher: KeyHasher, bytes: Uint8Array, at: number): number {
     const layout = this.#layouts[bytes[at]!]!;
-    return map.shardOf(layout.keyspace, bytes, at + layout.keyAt, keyLength(layout, bytes, at));
+    return hasher.hashOf(layout.keyspace, bytes, at + layout.keyAt, keyLength(layout, bytes, at));
   }
 
   replyLength(type: number, bytes: Uint8Array, at: number, end: number): number {

@@ -1,9 +1,9 @@
 /**
- * The framing of the yrmcds protocol: finds runs of frames in a stream, and the names that choose their shards.
+ * The framing of the yrmcds protocol: finds runs of frames in a stream, and the names that place them.
  *
  * Stats and Dump concern all shards, so each is a run of its own. See `wire/framing.ts` for what a framing is.
  */
-import type { Framing, KeyMap } from "../framing.ts";
+import type { Framing, KeyHasher } from "../framing.ts";
 import { Keyspace } from "../keyspace.ts";
 import { FRAME_TOO_LARGE, type Run } from "../throttr/scanner.ts";
 import { Opcode } from "./protocol.ts";
@@ -28,9 +28,9 @@ export class YrmcdsFraming implements Framing {
   }
 
   /** Frames without a name may go to any shard: one that is always the same. */
-  shardOf(map: KeyMap, bytes: Uint8Array, at: number): number {
+  hashOf(hasher: KeyHasher, bytes: Uint8Array, at: number): number {
     const request = this.#requestAt(bytes, at);
-    return map.shardOf(Keyspace.semaphores, bytes, request.nameAt, request.nameBytes);
+    return hasher.hashOf(Keyspace.semaphores, bytes, request.nameAt, request.nameBytes);
   }
 
   replyLength(_type: number, bytes: Uint8Array, at: number, end: number): number {

@@ -1,6 +1,6 @@
 /** Batches, as doors send them to a shard, and the parts of its answer. */
 import {
-  BATCH_VERSION,
+  BatchVersion,
   writeBatchHeader,
   writeSection,
   type Placement,
@@ -69,7 +69,7 @@ function written(sections: readonly WholeSection[], placement: Placement): Uint8
 /** The parts of an answer: frames answered and their replies. */
 export function partsOf(answer: Uint8Array): { count: number; replies: Uint8Array }[] {
   const view = new DataView(answer.buffer, answer.byteOffset, answer.byteLength);
-  if (view.getUint8(0) !== BATCH_VERSION) throw new Error("version");
+  if (view.getUint8(0) > BatchVersion.withRange) throw new Error("version");
   const parts = [];
   for (let at = 1; at < answer.length;) {
     const length = view.getUint32(at + 4, true);

@@ -1,7 +1,7 @@
 /** Values so large that their replies take several calls, one on each of the four shards. */
 import { expect } from "vitest";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
-import { ShardMap } from "../../../src/dispatch/placement.ts";
+import { InitialShards } from "../shards.ts";
 import { bytesOf, HOURS, U32 } from "../frames/index.ts";
 import { post } from "./doors.ts";
 
@@ -14,7 +14,7 @@ export interface LargeValue {
 
 /** Sets a value on each shard; the first is small. */
 export async function setLargeValues(): Promise<LargeValue[]> {
-  const map = new ShardMap("default", SHARDS, "");
+  const map = new InitialShards("default", SHARDS, "");
   const values = Array.from({ length: SHARDS }, (_, shard) => ({
     key: keyOnShard(map, shard),
     value: new Uint8Array(shard === 0 ? 100 : 1_000_000 - shard).fill(shard + 1),
@@ -26,7 +26,7 @@ export async function setLargeValues(): Promise<LargeValue[]> {
   return values;
 }
 
-function keyOnShard(map: ShardMap, shard: number): string {
+function keyOnShard(map: InitialShards, shard: number): string {
   for (let i = 0; ; i++) {
     const key = bytesOf(`large:${i}`);
     if (map.shardOf(Keyspace.throttr, key, 0, key.length) === shard) return `large:${i}`;

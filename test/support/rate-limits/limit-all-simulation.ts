@@ -140,7 +140,7 @@ export class LimitAllSimulation {
       (sum, { cost }) => sum + cost,
       0,
     );
-    const shard = this.#shards.shardOf(storageKey(name, key, strategy.strategy === "composite"));
+    const shard = this.#shards.shardOfKey(storageKey(name, key, strategy.strategy === "composite"));
     const { remaining } = this.#shards.callOne(shard, operations.peek({ name, key, strategy }));
     return remaining === burst - granted
       ? null

@@ -3,7 +3,7 @@
  * from their disks. Time is that of the fake timers of a test.
  */
 import { chargeTogether, type ChargingShards } from "../../../src/dispatch/charge-together.ts";
-import { ShardMap } from "../../../src/dispatch/placement.ts";
+import { InitialShards } from "../shards.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { readEntries } from "../../../src/engine/limit-all-entries.ts";
 import { hexOf } from "../../../src/wire/bytes.ts";
@@ -55,12 +55,12 @@ export class SimulatedShards implements ChargingShards {
   cancel = (engine: Engine, body: Uint8Array, id: string): void =>
     engine.cancelLimits(body, id, Date.now());
   readonly sent: Sent[] = [];
-  readonly map: ShardMap;
+  readonly map: InitialShards;
   readonly #shards: SimulatedShard[];
   #ids = 0;
 
   constructor(count: number) {
-    this.map = new ShardMap("default", count, "");
+    this.map = new InitialShards("default", count, "");
     this.#shards = Array.from({ length: count }, () => new SimulatedShard());
   }
 
@@ -81,15 +81,27 @@ export class SimulatedShards implements ChargingShards {
     return settled!.value;
   }
 
+  shardOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number {
+    return this.map.shardOf(keyspace, bytes, at, length);
+  }
+
+  nameOf(shard: number): string {
+    return `${this.map.namespace}/${shard}`;
+  }
+
+  learn(): Promise<void> {
+    throw new Error("these shards never split");
+  }
+
   /** The shard of a limit's state. */
-  shardOf(key: string): number {
+  shardOfKey(key: string): number {
     const bytes = bytesOf(key);
-    return this.map.shardOf(Keyspace.throttr, bytes, 0, bytes.length);
+    return this.shardOf(Keyspace.throttr, bytes, 0, bytes.length);
   }
 
   /** A name of a key `limit:name` that is in a shard, the `i`th of those. */
   nameIn(shard: number, limit: string, i = 0): string {
-    for (let n = 0; ; n++) if (this.shardOf(`${limit}:${n}`) === shard && i-- === 0) return `${n}`;
+    for (let n = 0; ; n++) if (this.shardOfKey(`${limit}:${n}`) === shard && i-- === 0) return `${n}`;
   }
 
   restart(shard: number): void {

@@ -1,0 +1,73 @@
+/**
+ * Shard map: which shards a namespace has, as far as this isolate knows.
+ *
+ * At first it knows the first shard alone. A shard that is asked for keys of another one says where they are, and the map
+ * becomes finer. What it does not know costs a call, and never a wrong answer: each shard checks what it is asked for.
+ */
+import { labelOfShard, shardName } from "../base/names.ts";
+import type { Placement } from "../wire/batch.ts";
+import { beginsOf, type ShardRanges } from "../wire/moved.ts";
+import { initialFroms, type Range } from "../wire/range.ts";
+import { KeyHash } from "./placement.ts";
+import { RangeMap } from "./range-map.ts";
+
+/** Of one namespace, for as long as its isolate remembers it. */
+export class ShardMap extends KeyHash {
+  readonly namespace: string;
+  /** `SHARDS`: how many ranges the namespace begins with if this isolate is the first to write to it. */
+  readonly #shardsAtFirst: number;
+  /** How many it began with; 0 while that is not known. */
+  shards = 0;
+  ranges = RangeMap.WHOLE;
+
+  /** @param shards `SHARDS` */
+  constructor(namespace: string, shards: number, secret: string) {
+    super(namespace, secret);
+    this.namespace = namespace;
+    this.#shardsAtFirst = shards;
+  }
+
+  /** What a call to the shard of a range says; a plain object. */
+  placementOf({ from, to }: Range): Placement {
+    const { fingerprint } = this;
+    return { shards: this.#shardsAtFirst, fingerprint, range: { from, to } };
+  }
+
+  /** The same for a shard of a release that knows no ranges but those a namespace began with. */
+  get oldPlacement(): Placement {
+    return { shards: this.shards, fingerprint: this.fingerprint };
+  }
+
+  /** Name of the object whose range begins at a hash. */
+  nameAt(from: number): string {
+    return shardName.at(this.namespace, from, this.shards);
+  }
+
+  /** The same without the namespace. */
+  labelAt(from: number): string {
+    return labelOfShard(from, this.shards);
+  }
+
+  /**
+   * Notes what a shard has said. A namespace that began with another number of ranges is another one than before, under the
+   * same name: all that was known of that is forgotten.
+   */
+  learn(said: ShardRanges): void {
+    if (said.shards === 0) return;
+    if (said.shards !== this.shards) this.ranges = RangeMap.WHOLE;
+    this.shards = said.shards;
+    this.ranges = this.ranges.with(beginsOf(said));
+  }
+
+  /** Notes that the shards are of a release without splits: `SHARDS` is right, or they refuse each request. */
+  assumeInitial(): void {
+    if (this.shards !== 0) return;
+    this.shards = this.#shardsAtFirst;
+    this.ranges = this.ranges.with(initialFroms(this.shards));
+  }
+
+  /** Begins with the first shard again: what is known is out of order, such as after a restored backup. */
+  forget(): void {
+    this.ranges = RangeMap.WHOLE;
+  }
+}

@@ -1,0 +1,22 @@
+/** The shards that a namespace begins with: which of them has a key. */
+import { KeyHash } from "../../src/dispatch/placement.ts";
+import type { Placement } from "../../src/wire/batch.ts";
+
+export class InitialShards extends KeyHash {
+  readonly namespace: string;
+  readonly shards: number;
+  /** As doors of releases without ranges say it. */
+  readonly placement: Placement;
+
+  constructor(namespace: string, shards: number, secret: string) {
+    super(namespace, secret);
+    this.namespace = namespace;
+    this.shards = shards;
+    this.placement = { shards, fingerprint: this.fingerprint };
+  }
+
+  /** Index of the shard that has the key `bytes[at, at + length)`. */
+  shardOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number {
+    return Number((BigInt(this.hashOf(keyspace, bytes, at, length)) * BigInt(this.shards)) >> 32n);
+  }
+}
