@@ -49,14 +49,13 @@ export class ShardMap extends KeyHash {
   }
 
   /**
-   * Notes what a shard has said. A namespace that began with another number of ranges is another one than before, under the
-   * same name: all that was known of that is forgotten.
+   * Notes what a shard has said. A namespace that began with another number of ranges, or has no data any more, is another
+   * one than before under the same name: all that was known of that is forgotten.
    */
   learn(said: ShardRanges): void {
-    if (said.shards === 0) return;
     if (said.shards !== this.shards) this.ranges = RangeMap.WHOLE;
     this.shards = said.shards;
-    this.ranges = this.ranges.with(beginsOf(said));
+    if (said.shards !== 0) this.ranges = this.ranges.with(beginsOf(said));
   }
 
   /** Notes that the shards are of a release without splits: `SHARDS` is right, or they refuse each request. */

@@ -54,7 +54,7 @@ export async function withLimitSpan<Result>(
   const map = shardMapOf(env, access.namespace);
   const hash = map.hashOf(Keyspace.throttr, frame, COMMAND_HEADER_BYTES, keyBytes);
   return await spans.enterSpan("throttr.limit", async (span) => {
-    span.setAttribute("throttr.shard", map.labelAt(map.ranges.rangeOf(hash).from));
+    span.setAttribute("throttr.shard", map.ranges.indexOf(hash));
     span.setAttribute("throttr.limiter", key.slice(0, Math.max(0, key.indexOf(":"))));
     span.setAttribute("throttr.key_hash", hash.toString(16).padStart(8, "0"));
     try {

@@ -9,7 +9,8 @@ import { Table } from "../../src/engine/table.ts";
 import type { TablePlace, TableQuery } from "../../src/engine/table-page.ts";
 import { ORDERED_RECORDS_MAX, WALK_STEP_SLOTS } from "../../src/engine/sizes.ts";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
-import { InitialShards } from "../support/shards.ts";
+import { ShardMap } from "../../src/dispatch/shard-map.ts";
+import { CIRCLE, initialIndexOf, initialRange } from "../../src/wire/range.ts";
 import {
   isTableCursor,
   readTableCursor,
@@ -116,8 +117,8 @@ class TestShard {
 class Namespace {
   readonly shards = [new TestShard(1), new TestShard(2)] as const;
   readonly #group = new ShardGroup(
-    new InitialShards("default", 2, ""),
-    (index) => this.shards[index] as unknown as DurableObjectStub<ShardCalls>,
+    mapOf(2),
+    (from) => this.shards[initialIndexOf(from, 2)] as unknown as DurableObjectStub<ShardCalls>,
   );
 
   async #answer(frame: Uint8Array): Promise<Uint8Array> {
@@ -172,6 +173,13 @@ class Namespace {
     const [reply] = commandReplies(await this.#answer(scan(prefix, limit, after)));
     return scanPage(reply!.body);
   }
+}
+
+/** The map of a namespace that began with a number of shards. */
+function mapOf(count: number): ShardMap {
+  const map = new ShardMap("default", count, "");
+  map.assumeInitial();
+  return map;
 }
 
 const numbered = (prefix: string, from: number, count: number): string[] =>
@@ -291,11 +299,9 @@ describe("a scan over several shards", () => {
     for (const bytes of [new Uint8Array(256), new Uint8Array(300).fill(255)]) {
       await expect(namespace.page("", 100, bytes)).rejects.toThrow("after_invalid");
     }
-    const of = readTableCursor(cursor!)!;
-    for (const shard of [2, 65_535]) {
-      const other = writeTableCursor({ ...of, shard });
-      await expect(namespace.page("", 100, other)).rejects.toThrow("after_invalid");
-    }
+    const of = readTableCursor(cursor!, 2)!;
+    const empty = writeTableCursor({ ...of, range: { from: 5, to: 5 } });
+    await expect(namespace.page("", 100, empty)).rejects.toThrow("after_invalid");
   });
 });
 
@@ -339,26 +345,37 @@ describe("a cursor beyond the order of keys", () => {
 
   it("a cursor describes its place, is longer than any key, and fits into a frame", () => {
     const property = fc.property(
-      fc.nat(65_535),
+      fc.tuple(fc.nat(CIRCLE - 2), fc.nat(CIRCLE - 1)),
       fc.nat(65_535),
       fc.string({ maxLength: 20, unit: "grapheme-ascii" }),
       fc.option(key),
       fc.option(key),
-      (shard, group, order, after, behind) => {
-        const cursor = { shard, order, place: { group, after }, behind };
+      ([from, to], group, order, after, behind) => {
+        const range = { from, to: to > from ? to : 0 };
+        const cursor = { range, order, place: { group, after }, behind };
         const bytes = writeTableCursor(cursor);
         expect(isTableCursor(bytes)).toBe(true);
         expect(bytes.length).toBeLessThanOrEqual(1024);
-        expect(readTableCursor(bytes)).toEqual(cursor);
+        expect(readTableCursor(bytes, 1)).toEqual(cursor);
       },
     );
     fc.assert(property, { seed, numRuns: 300 });
   });
 
+  it("a cursor of a release before 0.5.0 names a range that the namespace began with", () => {
+    const order = new TextEncoder().encode("1-abc");
+    const bytes = new Uint8Array(256);
+    bytes.set([1, 2, 3, 0, 0x34, 0x12, order.length, ...order, 2, 107, 49]);
+    const place = { group: 0x1234, after: bytesOf("k1") };
+    const cursor = { range: initialRange(3, 4), order: "1-abc", place, behind: null };
+    expect(readTableCursor(bytes, 4)).toEqual(cursor);
+    expect(readTableCursor(bytes, 3)).toBeNull();
+  });
+
   it("a cursor of any other bytes is refused, or read within its bytes", () => {
     const property = fc.property(fc.uint8Array({ minLength: 256, maxLength: 600 }), (bytes) => {
-      bytes[0] = 1;
-      expect(() => readTableCursor(bytes)).not.toThrow();
+      bytes[0] = 1 + (bytes[0]! % 2);
+      expect(() => readTableCursor(bytes, 4)).not.toThrow();
     });
     fc.assert(property, { seed, numRuns: 300 });
   });

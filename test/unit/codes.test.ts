@@ -110,6 +110,7 @@ describe("the reference", () => {
       "charge_cancelled",
       "journal_failed",
       "page_version",
+      "shard_moved",
     ];
     expect(ALL_CODES.filter((code) => !listed.includes(code) && !between.includes(code))).toEqual(
       [],
