@@ -11,6 +11,7 @@ import { dataRefusal } from "../base/data-refusals.ts";
 import { shardMapOf } from "../dispatch/known-maps.ts";
 import type { Settings } from "../base/settings.ts";
 import { shardStub } from "../base/stubs.ts";
+import { orIfUnknown } from "../base/unknown-method.ts";
 import { WHOLE } from "../wire/range.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
 import { reportFailure } from "../base/failure.ts";
@@ -57,11 +58,14 @@ async function problemOfShard(env: Environment, settings: Settings): Promise<Thr
   return asked.problem;
 }
 
-/** Asks the first shard for its summary: a shard that refuses every request refuses this one. */
+/** Asks the first shard which ranges it knows: a shard that refuses every request refuses this one. */
 async function askShard(env: Environment): Promise<ThrottrError | null> {
   const map = shardMapOf(env, OPEN_ACCESS.namespace);
   try {
-    await shardStub(env, map.nameAt(0)).ranges(map.placementOf(WHOLE));
+    const shard = shardStub(env, map.nameAt(0));
+    const placement = map.placementOf(WHOLE);
+    // A shard of a release before 0.5.0 looks at all its records for it.
+    await orIfUnknown<unknown>(shard.ranges(placement), () => shard.summary(placement));
     return null;
   } catch (error) {
     return reportFailure(error);

@@ -7,6 +7,7 @@
 import { REQUEST_TYPES_END } from "../../wire/throttr/requests.ts";
 import type { Access } from "../../base/access.ts";
 import type { ConnectionParameters } from "../../base/calls/open-request.ts";
+import { Holder, rangesOfBits } from "../../dispatch/holder.ts";
 import type { StoredFlow } from "./flow.ts";
 
 /** Structured clones: typed arrays stay what they are. At most 16 KiB in all. */
@@ -75,4 +76,18 @@ export function subscriptionBytesMax({ keyPrefixes, channelPrefixes }: Access): 
     (left, prefix) => left - prefix.length - PREFIX_OVERHEAD_BYTES,
     VARIABLE_BYTES_MAX,
   );
+}
+
+/**
+ * The holder of a connection of the yrmcds protocol.
+ *
+ * @param shards `SHARDS`: what an attachment of a release before 0.5.0 has noted its shards among
+ * @param store stores the ranges that it has noted
+ */
+export function holderOf(
+  { id, ranges, shards: bits }: Attachment,
+  shards: number,
+  store: (ranges: Uint32Array) => void,
+): Holder {
+  return new Holder(id, ranges ?? rangesOfBits(bits, shards), store);
 }

@@ -21,11 +21,12 @@ import { ownChannel } from "../../base/connection-id.ts";
 import { logWarning } from "../../base/log.ts";
 import type { Settings } from "../../base/settings.ts";
 import { timersOf } from "../../base/timers.ts";
-import { Holder, rangesOfBits } from "../../dispatch/holder.ts";
+import type { Holder } from "../../dispatch/holder.ts";
 import {
   newAttachment,
   newCounts,
   CountAt,
+  holderOf,
   subscriptionBytesMax,
   type Attachment,
 } from "./attachment.ts";
@@ -131,11 +132,7 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     this.#protocol = anyProtocolByCode(attachment.protocolCode)!;
     this.#throttr = this.#protocol.dialect === "yrmcds" ? null : this.#protocol;
     this.#holder = this.isYrmcds
-      ? new Holder(
-          attachment.id,
-          attachment.ranges ?? rangesOfBits(attachment.shards, hub.settings.SHARDS),
-          (ranges) => this.#store({ ranges }),
-        )
+      ? holderOf(attachment, hub.settings.SHARDS, (ranges) => this.#store({ ranges }))
       : null;
     this.#counts = attachment.counts;
     this.access = attachment.access;

@@ -49,13 +49,14 @@ export class OwnRange {
   }
 
   /**
-   * Whether a batch is for the range of this shard, which has data.
+   * Whether a call is for the range of this shard; none is while it has no data.
    *
    * @throws ThrottrError `shards_mismatch`, `batch_version`
    */
   has(asked: Placement): boolean {
-    const inForce = this.#journal.placement!;
+    const inForce = this.#journal.placement;
     const own = this.ranges;
+    if (inForce === null) return false;
     if (asked.range === undefined) {
       assertWithoutRange(own, inForce, asked);
       return true;
@@ -65,7 +66,7 @@ export class OwnRange {
   }
 
   /**
-   * Checks that a call is for the range of this shard, which has data.
+   * Checks that a call is for the range of this shard.
    *
    * @throws ThrottrError `shards_mismatch`, `shard_moved`, `batch_version`
    */

@@ -10,7 +10,6 @@ import { DurableObject } from "cloudflare:workers";
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { Engine } from "../../engine/engine.ts";
-import { hashKeyName } from "../../engine/hash.ts";
 import { readPlacement, type Placement } from "../../wire/batch.ts";
 import type {
   YrmcdsFigures,
@@ -30,23 +29,20 @@ import { Journal, randomHashKey, readHashKey } from "./journal.ts";
 import { AlarmClock } from "../../base/alarm-clock.ts";
 import { refusalOf } from "../../base/failure.ts";
 import { logError } from "../../base/log.ts";
-import { OwnRange, shardMoved } from "./own-range.ts";
+import { OwnRange } from "./own-range.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
 import { ShardCounts } from "./shard-counts.ts";
 import { ShardTime } from "./shard-time.ts";
+import { TableOrder } from "./table-order.ts";
 import { timersOf } from "../../base/timers.ts";
 import { inTurns, turn } from "../../base/turn.ts";
 import { shardName } from "../../base/names.ts";
 import { hexOf } from "../../wire/bytes.ts";
 import { writeMoved, type ShardRanges } from "../../wire/moved.ts";
-import { ThrottrError } from "../../wire/edge/error.ts";
 import { SWEEP_STEPS } from "../../engine/sizes.ts";
 
-/** Changes with the meaning of hashes, plans and cursors: those of another version are refused. */
-const ORDER_VERSION = 1;
-
-/** What a method of `ShardCalls` is called with: the methods below need not say its types again. */
+/** What a method of `ShardCalls` is called with. */
 type Asked<Method extends keyof ShardCalls> = Parameters<ShardCalls[Method]>;
 
 /** What a shard can be asked for is described in `ShardCalls`. */
@@ -73,8 +69,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   /** What follows when the platform's clock goes back, or stands still. */
   readonly #time: ShardTime;
   readonly #startedAtMs = presentMs();
-  /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
-  readonly #hashes: string;
+  readonly #order: TableOrder;
   /** Why the data can't be read by this release: every batch is refused with it. */
   #unreadable: Error | null = null;
 
@@ -82,7 +77,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     super(ctx, env);
     this.#settings = readSettings(env);
     const hashKey = readHashKey(ctx.storage.sql) ?? randomHashKey();
-    this.#hashes = `${ORDER_VERSION}-${hashKeyName(hashKey).toString(16)}`;
+    this.#order = new TableOrder(hashKey);
     this.#engine = new Engine({
       hashKey,
       // Which slots a hash leads to changes with every start, so keys that collide can't be collected over time.
@@ -144,19 +139,18 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     });
   }
 
-  /** The hot path: up to a thousand calls a second, each of many callers' frames. Positions instead of an object. */
+  /** The hot path: up to a thousand calls a second. Positions instead of an object. */
   async apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array> {
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
     const claimed = this.#beforeWrite(placement);
     if (claimed !== null) await claimed;
-    if (!this.#isOwn(placement)) return writeMoved(await this.#claim.ranges(placement));
+    if (!this.#own.has(placement)) return writeMoved(await this.#claim.ranges(placement));
     return await this.#write(doorMs, (nowMs) => this.#engine.apply(batch, nowMs));
   }
 
   async limitAll(...asked: Asked<"limitAll">): Promise<Uint8Array> {
     const [placement, body, id, doorMs] = asked;
-    await this.#beforeWrite(placement);
-    if (!this.#isOwn(placement)) throw shardMoved(this.#own.ranges.range);
+    await this.#assertWritable(placement);
     return await this.#write(doorMs, (nowMs) =>
       this.#engine.limitAll(body, id === null ? null : hexOf(id), nowMs),
     );
@@ -164,11 +158,8 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
 
   async cancelLimits(...asked: Asked<"cancelLimits">): Promise<void> {
     const [placement, body, id] = asked;
-    await this.#beforeWrite(placement);
-    if (!this.#isOwn(placement)) throw shardMoved(this.#own.ranges.range);
-    await this.#write(undefined, (nowMs) => {
-      this.#engine.cancelLimits(body, hexOf(id), nowMs);
-    });
+    await this.#assertWritable(placement);
+    await this.#write(undefined, (nowMs) => this.#engine.cancelLimits(body, hexOf(id), nowMs));
   }
 
   /** A walk takes turns: sockets and timers of this isolate wait while a step runs. */
@@ -195,8 +186,8 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   async rows(...asked: Asked<"rows">): Promise<ShardRows> {
     const [placement, query, hashes, place, recordsMax] = asked;
     return await this.#read(placement, () => {
-      this.#assertSameHashes(hashes ?? this.#hashes);
-      return { hashes: this.#hashes, ...this.#engine.scan.rowsFrom(query, place, recordsMax) };
+      this.#order.assertSame(hashes);
+      return { hashes: this.#order.name, ...this.#engine.scan.rowsFrom(query, place, recordsMax) };
     });
   }
 
@@ -208,32 +199,30 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     );
   }
 
-  /** One step; a restart begins again, which removes nothing twice. */
   async remove(...asked: Asked<"remove">): Promise<ShardRemoval> {
     const [placement, query, hashes, cursor] = asked;
     // A removal of millions of records is one call after the other: others have a turn between two.
     if (cursor > 0) await turn();
     return await this.#read(placement, () => {
-      const from = hashes === this.#hashes ? cursor : 0;
-      return { hashes: this.#hashes, ...this.#engine.scan.remove(query, from) };
+      const from = this.#order.cursorIn(hashes, cursor);
+      return { hashes: this.#order.name, ...this.#engine.scan.remove(query, from) };
     });
   }
 
-  /** Steps through the whole table, a call for each, so that others come between. */
   async plan(...asked: Asked<"plan">): Promise<ShardPlan & { cursor: number | null }> {
     const [placement, hashes, query, cursor] = asked;
     if (cursor > 0) await turn();
     await this.#prepareRead(placement);
-    this.#assertSameHashes(hashes ?? this.#hashes);
+    this.#order.assertSame(hashes);
     // No flush: a plan says where fragments begin, and none of what is in them.
-    return { hashes: this.#hashes, ...this.#engine.listing.plan(query, cursor) };
+    return { hashes: this.#order.name, ...this.#engine.listing.plan(query, cursor) };
   }
 
   /** @throws ThrottrError `listing_lost` when the table has another order than the plan was made in */
   async fragments(...asked: Asked<"fragments">): Promise<Uint8Array> {
     const [placement, hashes, query, parts, to, firstIndex] = asked;
     return await this.#read(placement, () => {
-      this.#assertSameHashes(hashes);
+      this.#order.assertSame(hashes);
       return inTurns(this.#engine.listing.fragments(query, parts, to, firstIndex));
     });
   }
@@ -270,9 +259,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   async dump(...asked: Asked<"dump">): Promise<ShardDump> {
     const [placement, hashes, cursor, bytesMax] = asked;
     return await this.#read(placement, () => {
-      const from = hashes === this.#hashes ? cursor : 0;
+      const from = this.#order.cursorIn(hashes, cursor);
       const page = this.#engine.semaphorePages.dump(from, bytesMax, presentMs());
-      return { hashes: this.#hashes, ...page };
+      return { hashes: this.#order.name, ...page };
     });
   }
 
@@ -287,7 +276,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return await this.#claim.ranges(placement);
   }
 
-  /** Asked of shard 0 alone, which keeps a bit for each shard with data. */
+  /** Asked of shard 0 alone. */
   note(index: number): void {
     if (this.#unreadable !== null) throw this.#unreadable;
     this.#claim.note(index);
@@ -313,9 +302,10 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return this.#claim.isOpen ? this.#claim.claim(placement) : null;
   }
 
-  /** Whether a call to change records is for this shard. */
-  #isOwn(placement: Placement): boolean {
-    return this.#journal.placement !== null && this.#own.has(placement);
+  /** @throws ThrottrError `shard_moved` */
+  async #assertWritable(placement: Placement): Promise<void> {
+    await this.#beforeWrite(placement);
+    this.#own.assert(placement);
   }
 
   /** Changes records at once, and answers when what was changed is durable. */
@@ -353,16 +343,6 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   #advance(): void {
     this.#engine.advance(presentMs());
     this.#time.note();
-  }
-
-  /** Data of releases before 0.5.0 gets its seed with its first commit: until then an instance has its own. */
-  #assertSameHashes(hashes: string): void {
-    if (hashes !== this.#hashes) {
-      throw new ThrottrError(
-        "listing_lost",
-        "a shard reordered its records during the listing: list them again",
-      );
-    }
   }
 
   /** Reads snapshot and journal. No call is delivered meanwhile (`blockConcurrencyWhile`). */
