@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
 import type { ShardCalls } from "../../src/base/calls/shard.ts";
 import { exportPage } from "../../src/dispatch/exports.ts";
+import { Merge } from "../../src/dispatch/merge.ts";
 import { remove, scan, writeReply } from "../../src/dispatch/scans.ts";
 import { ShardGroup } from "../../src/dispatch/shard-group.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
@@ -228,7 +229,7 @@ it("an export has each record once, whenever shards split", async () => {
         splitting(namespace, at);
         const keys: string[] = [];
         for (let isLast = false, after: string | null = null; !isLast; after = keys.at(-1)!) {
-          const frame = exportFrame({ limit, after });
+          const frame = exportFrame({ limit, bytesMax: 20 * limit, after });
           const page = exportRows(await namespace.answer(exportPage, frame));
           expect(page.rows.length).toBeLessThanOrEqual(limit);
           keys.push(...page.rows.map(({ key }) => key));
@@ -263,6 +264,28 @@ it("all shards are asked once, each for its range, when some split meanwhile", a
         end = endOf(shard.range);
       }
       expect(end).toBe(CIRCLE);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+it("a merge of pages has each record once and in order, whenever shards split", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(1, 3), places, async (initial, at) => {
+      const namespace = new SplitNamespace(initial, keysOf(120));
+      splitting(namespace, at);
+      const query = { keyspace: 0 as const, prefix: new Uint8Array(0), prefixes: [] };
+      const merge = await Merge.open(
+        await namespace.group.sources(async ({ placement, stub }, after) => {
+          return await stub().scan(placement, query, after, 5);
+        }),
+      );
+      const keys: string[] = [];
+      await merge.forEach(([entry]) => {
+        keys.push(new TextDecoder().decode(entry!.key()));
+        return "next";
+      });
+      expect(keys).toEqual(namespace.keys.toSorted());
     }),
     { numRuns: 60 },
   );

@@ -150,7 +150,7 @@ function ranges(random: Random): Partial<Sizes> {
   return {
     KNOWN_MAPS_MAX: whole(random, 1, 8),
     NOTED_RANGES_MAX: whole(random, 1, 8),
-    LANES_KEPT_MAX: whole(random, 0, 8),
+    LANES_KEPT_MAX: whole(random, 1, 8),
     OLD_BATCHES_MS: whole(random, 10, 2000),
   };
 }
