@@ -101,7 +101,8 @@ export class SimulatedShards implements ChargingShards {
 
   /** A name of a key `limit:name` that is in a shard, the `i`th of those. */
   nameIn(shard: number, limit: string, i = 0): string {
-    for (let n = 0; ; n++) if (this.shardOfKey(`${limit}:${n}`) === shard && i-- === 0) return `${n}`;
+    for (let n = 0; ; n++)
+      if (this.shardOfKey(`${limit}:${n}`) === shard && i-- === 0) return `${n}`;
   }
 
   restart(shard: number): void {
