@@ -158,6 +158,17 @@ export class ChargeLedger {
     this.#held.draws = 0;
   }
 
+  /** Forgets keys, as other shards own them now. */
+  forgetKeys(isForgotten: (key: string) => boolean): void {
+    for (const keys of [this.#keys, this.#marked]) {
+      for (const [key, known] of keys) {
+        if (!isForgotten(key)) continue;
+        known.closeAll();
+        keys.delete(key);
+      }
+    }
+  }
+
   /** Drops keys whose reservations are all over. */
   sweep(nowNs: bigint): void {
     for (const [key, known] of this.#marked) {

@@ -22,6 +22,7 @@ import { LimitAll } from "./limit-all.ts";
 import { LimitFigures } from "./limit-figures.ts";
 import { Limiters } from "./limiters.ts";
 import { Listing } from "./listing.ts";
+import { Ownership } from "./ownership.ts";
 import { Records } from "./records.ts";
 import { Reservations } from "./reservations.ts";
 import { Recovery } from "./recovery.ts";
@@ -89,6 +90,8 @@ export class Engine {
   readonly #ledger: ChargeLedger;
   readonly #reservations: Reservations;
   readonly #recovery: Recovery;
+  /** What becomes of records when the shard splits. */
+  readonly ownership: Ownership;
   /** True if no caller of the last call waits for the disk: each frame of its batch was relaxed. */
   isRelaxed = false;
 
@@ -112,6 +115,12 @@ export class Engine {
       semaphores: this.semaphores,
       reservations: this.#reservations,
       counts: this.storedCounts,
+    });
+    this.ownership = new Ownership(this.#records, {
+      semaphores: this.semaphores,
+      reservations: this.#reservations,
+      ledger: this.#ledger,
+      recovery: this.#recovery,
     });
     const limits = {
       figures: isCounting ? this.limitFigures : null,
@@ -138,7 +147,7 @@ export class Engine {
   get figures(): EngineFigures {
     const { table, space } = this.#records;
     return {
-      records: table.records,
+      records: table.ownRecords,
       bytes: table.bytes + space.bytesBeside,
       refusedForSpace: space.refused,
     };
@@ -251,7 +260,7 @@ export class Engine {
 
   /** Counts of the records under keys. Expired records count until they are collected. */
   get totals(): Totals {
-    return { ...this.#records.table.totals };
+    return this.#records.table.ownTotals;
   }
 
   /** Requests executed since counting began, by type, and bytes of requests and replies; zeros unless `isCounting`. */
@@ -274,7 +283,9 @@ export class Engine {
   takeCommit(rowBytesMax: number): Uint8Array[] {
     const { clock, commit } = this.#records;
     clock.isUnstored = false;
-    return commit.take(clock, rowBytesMax, this.storedCounts.takeIfDue(clock.nowMs));
+    const rows = commit.take(clock, rowBytesMax, this.storedCounts.takeIfDue(clock.nowMs));
+    this.ownership.copy?.noteCommit(rows);
+    return rows;
   }
 
   /** A row with the counts that no row has, and nothing else; null when rows have them all. */
@@ -320,13 +331,15 @@ export class Engine {
 
   /**
    * Sets the clock back to the platform's, and all times that records have with it: remaining times stay the same. The
-   * commit must be empty, and no snapshot under way.
+   * commit must be empty, and no snapshot and no copy of a range under way.
    *
    * @returns a row whose replay does the same
    */
   setClockBack(): Uint8Array {
     const { clock } = this.#records;
     const lagMs = clock.lagMs;
+    // No image says that the times of all records have changed: the other shard would keep those of before.
+    if (this.ownership.copy !== null) throw new Error("clock: a range is being copied");
     clock.setBack();
     setBackRecords(this.#records, lagMs);
     this.semaphores.noteRestored();

@@ -41,7 +41,7 @@ export class Export {
     bytesMax: number,
   ): Steps<Uint8Array<ArrayBuffer>> {
     const records = this.#records;
-    const filter = new LiveFilter(records.now, keyspace, prefixes, prefix);
+    const filter = new LiveFilter(records, keyspace, prefixes, prefix);
     const { keys, isAll } = yield* firstKeys(records, filter, after, {
       bytesOf: rowBytesOf,
       keysMax: recordsMax,

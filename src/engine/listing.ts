@@ -29,6 +29,8 @@ export interface ListingQuery {
   readonly prefixes: readonly Uint8Array[];
   /** See `Protocol`. Doors of release 0.4.0 leave it out. */
   readonly hasLiveUsage?: boolean;
+  /** Of `plan` and `fragments`: see `LiveFilter`. */
+  readonly hasGiven?: boolean;
 }
 
 /** A part of a plan: fragments of the records whose hashes lie from `from` on, up to the next part. */
@@ -160,8 +162,10 @@ export class Listing {
     };
   }
 
-  #filter({ keyspace, prefixes }: ListingQuery): LiveFilter {
-    return new LiveFilter(this.#records.now, keyspace, prefixes);
+  #filter({ keyspace, prefixes, hasGiven = false }: ListingQuery): LiveFilter {
+    const filter = new LiveFilter(this.#records, keyspace, prefixes);
+    filter.hasGiven = hasGiven;
+    return filter;
   }
 
   #writeRow(query: ListingQuery, view: DataView, at: number, segment: Segment, slot: number): void {

@@ -6,7 +6,7 @@
 import { beginsWithAny } from "../wire/bytes.ts";
 import { RESERVATION_ID_BYTES } from "../wire/edge/reservation-bounds.ts";
 import { Keyspace } from "../wire/keyspace.ts";
-import type { U64 } from "./time.ts";
+import type { Records } from "./records.ts";
 import {
   hasExpired,
   KEY_AT,
@@ -20,25 +20,30 @@ import {
 /** A pair has the sizes of its two names in front. */
 const PAIR_SIZES_BYTES = 2;
 
-/** The live records that a walk visits: those of a keyspace whose keys have the prefixes. */
+/**
+ * The live records that a walk visits: those of a keyspace whose keys have the prefixes. Records that were given to another
+ * shard are not among them, though they may still be there.
+ */
 export class LiveFilter {
   readonly keyspace: Keyspace;
-  readonly #now: U64;
+  /** Given records are live, too: for a walk that began before they were given away. */
+  hasGiven = false;
+  readonly #records: Pick<Records, "now" | "table">;
   readonly #prefixes: readonly Uint8Array[];
   readonly #prefix: readonly Uint8Array[];
 
   /**
-   * @param now the shard's time, which moves on during a walk
+   * @param records have the shard's time, which moves on during a walk
    * @param prefixes keys begin with one of them; empty for all keys
    * @param prefix keys begin with it, too
    */
   constructor(
-    now: U64,
+    records: Pick<Records, "now" | "table">,
     keyspace: Keyspace,
     prefixes: readonly Uint8Array[] = [],
     prefix: Uint8Array = new Uint8Array(0),
   ) {
-    this.#now = now;
+    this.#records = records;
     this.keyspace = keyspace;
     this.#prefixes = prefixes;
     this.#prefix = prefix.length === 0 ? [] : [prefix];
@@ -49,7 +54,8 @@ export class LiveFilter {
     const { slots } = segment;
     const meta = slots[slot + META]!;
     if (meta === 0 || keyspaceOf(meta) !== this.keyspace) return false;
-    if (hasExpired(slots, slot, this.#now)) return false;
+    const { now, table } = this.#records;
+    if (hasExpired(slots, slot, now) || (table.isGiven(meta) && !this.hasGiven)) return false;
     return hasPrefix(segment, slot, this.#prefixes) && hasPrefix(segment, slot, this.#prefix);
   }
 

@@ -33,7 +33,7 @@ import {
   LOW,
   META,
   recordMeta,
-  KEY_MASK,
+  KEPT_MASK,
   SLOT_WORDS,
   unitOf,
   type Segment,
@@ -130,7 +130,7 @@ export class Records {
     const { table, now } = this;
     if (!table.find(keyspace, bytes, at, length)) return 0;
     const { slots } = table.segment;
-    if (hasExpired(slots, table.slot, now)) {
+    if (hasExpired(slots, table.slot, now) || table.isGiven(slots[table.slot + META]!)) {
       table.remove();
       return 0;
     }
@@ -205,7 +205,7 @@ export class Records {
       : this.space.create(keyspace, bytes, at, length, Kind.buffer, unit, valueBytes);
     if (!hasRoom) return false;
     const { slots } = this.segment;
-    const key = slots[this.slot + META]! & KEY_MASK;
+    const key = slots[this.slot + META]! & KEPT_MASK;
     slots[this.slot + META] = recordMeta(key, Kind.buffer, unit);
     this.#setValue(bytes, valueAt, valueBytes);
     this.#setExpiry(expires);
@@ -328,7 +328,7 @@ export class Records {
       return;
     }
     const { slots } = this.segment;
-    const key = slots[this.slot + META]! & KEY_MASK;
+    const key = slots[this.slot + META]! & KEPT_MASK;
     slots[this.slot + META] = recordMeta(key, Kind.counter, unit);
     slots[this.slot + HIGH] = quotaHigh;
     slots[this.slot + LOW] = quotaLow;
@@ -386,7 +386,7 @@ export class Records {
       const { slots } = table.segment;
       const meta = slots[table.slot + META]!;
       if (kind === Kind.counter && kindOf(meta) === Kind.counter) {
-        slots[table.slot + META] = recordMeta(meta & KEY_MASK, kind, unit);
+        slots[table.slot + META] = recordMeta(meta & KEPT_MASK, kind, unit);
         this.#restoreFields(image);
         return;
       }
@@ -406,6 +406,13 @@ export class Records {
       this.#setValue(bytes, valueAt, valueBytes);
     }
     this.#setExpiry(expires);
+  }
+
+  /** Drops all records, without images. */
+  clear(hashKey: HashKey): void {
+    this.table.clear(hashKey);
+    this.deadline.set(0xffffffff, 0xffffffff);
+    this.hasEarlierDeadline = false;
   }
 
   /** Starts the stream of commits anew: slots forget where in the old stream their images lie. */

@@ -151,6 +151,7 @@ export class Reservations {
     for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
       const meta = slots[slot + META]!;
       if (meta === 0 || keyspaceOf(meta) !== Keyspace.reservations) continue;
+      if (this.#records.table.isGiven(meta)) continue;
       if (hasExpired(slots, slot, this.#records.now)) continue;
       const idAt = slots[slot + KEY_AT]!;
       const id = binaryString(arena, idAt, RESERVATION_ID_BYTES);

@@ -41,7 +41,7 @@ export class Scan {
 
   /** The shard has so few records that a page in the order of their keys is bounded work. */
   get isOrdered(): boolean {
-    return this.#records.table.records <= ORDERED_RECORDS_MAX;
+    return this.#records.table.ownRecords <= ORDERED_RECORDS_MAX;
   }
 
   /** Records in the order of the table: see `tablePage`. */
@@ -74,7 +74,7 @@ export class Scan {
       return yield* pages.semaphores(prefix, prefixes, after, recordsMax);
     }
     if (keyspace === Keyspace.holdings) return yield* pages.holders(prefix, after, recordsMax);
-    const filter = new LiveFilter(this.#records.now, keyspace, prefixes, prefix);
+    const filter = new LiveFilter(this.#records, keyspace, prefixes, prefix);
     const found = firstKeys(this.#records, filter, after, { keysMax: recordsMax });
     const { keys, isAll } = yield* found;
     const page = new PageWriter(SCAN_ROW_BYTES - 1, keys.length);
@@ -94,7 +94,7 @@ export class Scan {
     cursor: number,
   ): { removed: number; cursor: number | null } {
     const { table, now, commit } = this.#records;
-    const filter = new LiveFilter(now, keyspace, prefixes, prefix);
+    const filter = new LiveFilter(this.#records, keyspace, prefixes, prefix);
     const walk = new Walk(table);
     let removed = 0;
     while (cursor < HASH_END && removed < REMOVE_STEP_RECORDS) {

@@ -14,7 +14,7 @@ import { SEGMENT_SPARSE_SLOTS_MIN } from "./sizes.ts";
 
 export const SLOT_WORDS = 8;
 export const HASH = 0;
-/** Kind, unit, keyspace and key length: see the masks below. 0 for a free slot. */
+/** Kind, unit, keyspace, key length and `MOVING`: see the masks below. 0 for a free slot. */
 export const META = 1;
 export const KEY_AT = 2;
 /** Where the record's image lies in the stream of commits, see `Commit`. */
@@ -34,8 +34,13 @@ const UNIT_SHIFT = 2;
 const UNIT_MASK = 0x7;
 const KEYSPACE_SHIFT = 5;
 const KEY_LENGTH_SHIFT = 9;
+const KEY_LENGTH_MASK = 0xffff;
 /** The bits of `META` that belong to the key. */
 export const KEY_MASK = 0x1ffffe0;
+/** In `META`: the record moves to another shard with the split under way. Of use only once a walk has seen all records. */
+export const MOVING = 0x2000000;
+/** The bits of `META` that stay while the record lives. */
+export const KEPT_MASK = KEY_MASK | MOVING;
 
 export function keyMeta(keyspace: Keyspace, keyLength: number): number {
   return (keyLength << KEY_LENGTH_SHIFT) | (keyspace << KEYSPACE_SHIFT);
@@ -49,7 +54,7 @@ export function recordMeta(key: number, kind: Kind, unit: number): number {
 export const kindOf = (meta: number): Kind => (meta & KIND_MASK) as Kind;
 export const unitOf = (meta: number): number => (meta >>> UNIT_SHIFT) & UNIT_MASK;
 export const keyspaceOf = (meta: number): Keyspace => ((meta >>> KEYSPACE_SHIFT) & 0xf) as Keyspace;
-export const keyLengthOf = (meta: number): number => meta >>> KEY_LENGTH_SHIFT;
+export const keyLengthOf = (meta: number): number => (meta >>> KEY_LENGTH_SHIFT) & KEY_LENGTH_MASK;
 
 /** True when the record in a slot has expired at a time. */
 export function hasExpired(slots: Uint32Array, slot: number, now: U64): boolean {
@@ -153,7 +158,7 @@ export class Segment {
   /** Frees a slot and closes the gap, so that every other record stays reachable from its home. */
   free(slot: number): void {
     const { slots, capacity } = this;
-    this.arenaDead += this.#arenaBytesOf(slot);
+    this.arenaDead += this.arenaBytesOf(slot);
     this.count--;
     let gap = slot / SLOT_WORDS;
     let index = gap;
@@ -286,7 +291,7 @@ export class Segment {
       if (slots[slot + META] === 0) continue;
       const side = (slots[slot + HASH]! >>> bit) & 1;
       counts[side]!++;
-      arenaBytes[side]! += this.#arenaBytesOf(slot);
+      arenaBytes[side]! += this.arenaBytesOf(slot);
     }
     for (const side of [0, 1] as const) {
       const half = halves[side];
@@ -317,7 +322,8 @@ export class Segment {
     return (((mixed ^ (mixed >>> 16)) & 0xffff) * this.capacity) >>> 16;
   }
 
-  #arenaBytesOf(slot: number): number {
+  /** Arena bytes of the record in a slot: its key, its usage, and the room of its value. */
+  arenaBytesOf(slot: number): number {
     const meta = this.slots[slot + META]!;
     const valueBytes = kindOf(meta) === Kind.buffer ? this.slots[slot + HIGH]! : 0;
     return keyLengthOf(meta) + this.usageBytes + valueBytes;
@@ -325,7 +331,7 @@ export class Segment {
 
   /** Copies what the arena holds of a record to `target[at…]`, points the slot there, returns the bytes taken. */
   #moveBytes(slot: number, source: Uint8Array, target: Uint8Array, at: number): number {
-    const count = this.#arenaBytesOf(slot);
+    const count = this.arenaBytesOf(slot);
     copyBytes(source, this.slots[slot + KEY_AT]!, target, at, count);
     this.slots[slot + KEY_AT] = at;
     return count;

@@ -53,6 +53,19 @@ export const COUNTS_PAUSE_MS_PER_BYTE = 10;
 export const COUNTS_PAUSE_MS_MIN = 1000;
 export const COUNTS_PAUSE_MS_MAX = 60_000;
 
+// Splits of a shard: src/engine/range-copy.ts, copy-queue.ts, load-sample.ts
+
+/** Bytes that may wait for the shard that a range is copied to: beyond them the walk stops, and then commits wait. */
+export const SPLIT_QUEUE_BYTES = 4 << 20;
+/** A row of a copied range: as a row of a snapshot, of which it stands in the place. */
+export const SPLIT_ROW_BYTES = 1 << 20;
+/** What one step of the walk may copy: with `WALK_STEP_SLOTS` it bounds the pause that a call may see. */
+export const SPLIT_STEP_BYTES = 256 << 10;
+/** Keys in the sample of calls, by which a shard under load is split. */
+export const LOAD_SAMPLE_KEYS = 256;
+/** Each so many calls one adds to the sample: its keys have to be hashed for it. */
+export const LOAD_SAMPLE_CALLS = 16;
+
 // Limits: src/engine/charge-ledger.ts, key-charges.ts, cancelled-ids.ts, ask-slot.ts, limiters.ts, limit-names.ts
 
 /** Draws of all keys, and keys with a pause. A stranger can draw from any number of keys. */

@@ -39,7 +39,8 @@ export function snapshotStep(
     const segment = table.segmentAt(cursor);
     const { slots } = segment;
     for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
-      if (slots[slot + META] === 0 || hasExpired(slots, slot, now)) continue;
+      const meta = slots[slot + META]!;
+      if (meta === 0 || hasExpired(slots, slot, now) || table.isGiven(meta)) continue;
       const before = out.length;
       writeImage(out, segment, slot);
       if (out.length <= rowBytesMax) continue;

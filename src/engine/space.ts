@@ -13,9 +13,13 @@ import { FULL_SWEEP_INTERVAL_MS } from "./sizes.ts";
 
 /** Room beyond the budget for values that grow, so that a full shard can still be written to: 1/8. */
 const GROWTH_SHIFT = 3;
+/** Room beyond the budget of a shard that splits, so that it refuses nothing for want of room that it soon has: 1/4. */
+const STRETCH_SHIFT = 2;
 
 export class Space {
-  readonly bytesMax: number;
+  readonly #bytesMax: number;
+  /** A split is under way, or not forgotten yet: until then the shard may hold a quarter more than its budget. */
+  isStretched = false;
   /** Bytes of what is kept beside the table and counts against the same budget. */
   bytesBeside = 0;
   /** Requests for a new record, or a longer value, that the budget refused. */
@@ -33,7 +37,12 @@ export class Space {
     this.#table = table;
     this.#clock = clock;
     this.#now = now;
-    this.bytesMax = bytesMax;
+    this.#bytesMax = bytesMax;
+  }
+
+  /** The budget of now, in bytes. */
+  get bytesMax(): number {
+    return this.isStretched ? this.#bytesMax + (this.#bytesMax >>> STRETCH_SHIFT) : this.#bytesMax;
   }
 
   /** Says that the clock was set back. */

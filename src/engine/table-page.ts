@@ -97,7 +97,7 @@ function* slotsInOrder(
 ): Generator<number> {
   const { keyspace, prefix, prefixes, behind, until } = query;
   const { slots } = segment;
-  const filter = new LiveFilter(records.now, keyspace, prefixes, prefix);
+  const filter = new LiveFilter(records, keyspace, prefixes, prefix);
   const found: number[] = [];
   filter.forEach(segment, (slot) => {
     const group = slots[slot + HASH]! >>> TABLE_GROUP_SHIFT;

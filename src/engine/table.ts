@@ -23,6 +23,7 @@ import {
   kindOf,
   LOW,
   META,
+  MOVING,
   recordMeta,
   Segment,
   SLOT_WORDS,
@@ -52,10 +53,16 @@ export class Table {
   records = 0;
   /** Updated with each record, so that figures need no walk. */
   readonly totals: Totals = { counters: 0, buffers: 0, bufferBytes: 0 };
+  /** The part of `records` and `totals` that is marked as `MOVING`. */
+  movingRecords = 0;
+  readonly movingTotals: Totals = { counters: 0, buffers: 0, bufferBytes: 0 };
+  /** The marked records belong to another shard: they are absent, and dropped in steps. */
+  isForgetting = false;
   /** Bytes allocated for slots and arenas. */
   bytes = 0;
 
-  readonly #hashKey: HashKey;
+  #hashKey: HashKey;
+  readonly #homeSalt: number;
   readonly #usageBytes: number;
   #directory: Segment[];
   #depth = 0;
@@ -69,6 +76,7 @@ export class Table {
    */
   constructor(hashKey: HashKey, homeSalt: number, isCounting: boolean) {
     this.#hashKey = hashKey;
+    this.#homeSalt = homeSalt;
     this.segment = new Segment(0, isCounting, homeSalt);
     this.#usageBytes = this.segment.usageBytes;
     this.#directory = [this.segment];
@@ -137,8 +145,11 @@ export class Table {
       if (!hasMoved && valueBytes > oldBytes) return false;
     }
     const { slots } = this.segment;
-    if (keyspaceOf(slots[this.slot + META]!) === Keyspace.throttr) {
-      this.totals.bufferBytes += valueBytes - slots[this.slot + LOW]!;
+    const meta = slots[this.slot + META]!;
+    if (keyspaceOf(meta) === Keyspace.throttr) {
+      const added = valueBytes - slots[this.slot + LOW]!;
+      this.totals.bufferBytes += added;
+      if ((meta & MOVING) !== 0) this.movingTotals.bufferBytes += added;
     }
     slots[this.slot + LOW] = valueBytes;
     return true;
@@ -179,6 +190,7 @@ export class Table {
 
   #free(segment: Segment, slot: number): void {
     const meta = segment.slots[slot + META]!;
+    if ((meta & MOVING) !== 0) this.#countMoving(segment, slot, -1);
     if (keyspaceOf(meta) === Keyspace.throttr) {
       this.#count(kindOf(meta), -1, -segment.slots[slot + LOW]!);
     }
@@ -186,13 +198,62 @@ export class Table {
     this.records--;
   }
 
-  #count(kind: Kind, records: number, bytes: number): void {
-    const { totals } = this;
+  #count(kind: Kind, records: number, bytes: number, totals = this.totals): void {
     if (kind === Kind.counter) {
       totals.counters += records;
     } else {
       totals.buffers += records;
       totals.bufferBytes += bytes;
+    }
+  }
+
+  /** Says whether the record in a slot moves with the split under way. */
+  setMoving(segment: Segment, slot: number, isMoving: boolean): void {
+    const meta = segment.slots[slot + META]!;
+    if (((meta & MOVING) !== 0) === isMoving) return;
+    segment.slots[slot + META] = meta ^ MOVING;
+    this.#countMoving(segment, slot, isMoving ? 1 : -1);
+  }
+
+  #countMoving({ slots }: Segment, slot: number, records: 1 | -1): void {
+    const meta = slots[slot + META]!;
+    this.movingRecords += records;
+    if (keyspaceOf(meta) !== Keyspace.throttr) return;
+    this.#count(kindOf(meta), records, records * slots[slot + LOW]!, this.movingTotals);
+  }
+
+  /** Records that the shard owns. */
+  get ownRecords(): number {
+    return this.isForgetting ? this.records - this.movingRecords : this.records;
+  }
+
+  /** Totals of the records that the shard owns. */
+  get ownTotals(): Totals {
+    const { totals, movingTotals } = this;
+    if (!this.isForgetting) return { ...totals };
+    return {
+      counters: totals.counters - movingTotals.counters,
+      buffers: totals.buffers - movingTotals.buffers,
+      bufferBytes: totals.bufferBytes - movingTotals.bufferBytes,
+    };
+  }
+
+  /** True for a record, by its `META`, that was given away and is not dropped yet. */
+  isGiven(meta: number): boolean {
+    return this.isForgetting && (meta & MOVING) !== 0;
+  }
+
+  /** Drops all records. @param hashKey of the empty table: its order may be that of another one */
+  clear(hashKey: HashKey): void {
+    this.#hashKey = hashKey;
+    this.segment = new Segment(0, this.#usageBytes > 0, this.#homeSalt);
+    this.slot = -1;
+    this.#directory = [this.segment];
+    this.#depth = 0;
+    this.bytes = 0;
+    this.records = this.movingRecords = 0;
+    for (const totals of [this.totals, this.movingTotals]) {
+      totals.counters = totals.buffers = totals.bufferBytes = 0;
     }
   }
 

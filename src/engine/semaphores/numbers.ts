@@ -13,6 +13,8 @@ export class Numbers {
   #free = 0;
   /** Numbers in use. */
   count = 0;
+  /** Numbers that are neither in use nor free: see `retire`. */
+  readonly #retired = new Set<number>();
 
   get bytes(): number {
     return this.#hashes.byteLength;
@@ -58,6 +60,31 @@ export class Numbers {
     return this.#hashes[number]!;
   }
 
+  /** True for a number that is in use. */
+  isInUse(number: number): boolean {
+    return (
+      number > 0 && number < this.#end && this.#hashes[number]! >= 0 && !this.#retired.has(number)
+    );
+  }
+
+  /**
+   * Keeps a number from being given out once all are claimed anew. Rows on disk may have holdings of the semaphore that had
+   * it, which was given to another shard without a tombstone: a start would take them for another semaphore's.
+   */
+  retire(number: number): void {
+    this.#retired.add(number);
+  }
+
+  /** Retired numbers may be given out again. */
+  freeRetired(): void {
+    for (const number of this.#retired) {
+      if (number >= this.#end) continue;
+      this.count++;
+      this.free(number);
+    }
+    this.#retired.clear();
+  }
+
   clear(): void {
     this.#hashes = new Float64Array(0);
     this.#end = 1;
@@ -79,6 +106,10 @@ export class Numbers {
 
   /** Finds the numbers that are free between those that were claimed. */
   endClaims(): void {
+    for (const number of this.#retired) {
+      this.claim(number, 0);
+      this.count--;
+    }
     this.#free = 0;
     for (let number = this.#end - 1; number > 0; number--) {
       if (this.#hashes[number]! >= 0) continue;

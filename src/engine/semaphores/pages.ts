@@ -68,7 +68,7 @@ export class SemaphorePages {
     rowsMax: number,
   ): Steps<Uint8Array<ArrayBuffer>> {
     this.#semaphores.expire(this.#records.clock.realMs);
-    const filter = new LiveFilter(this.#records.now, Keyspace.semaphores, prefixes, prefix);
+    const filter = new LiveFilter(this.#records, Keyspace.semaphores, prefixes, prefix);
     const { keys, isAll } = yield* firstKeys(this.#records, filter, after, {
       keysMax: rowsMax,
       bytesMax: SEMAPHORE_PAGE_BYTES,
@@ -99,7 +99,7 @@ export class SemaphorePages {
   ): Steps<Uint8Array<ArrayBuffer>> {
     const number = this.#semaphores.numberOf(name, 0, name.length, this.#records.clock.realMs);
     if (number === 0) return new PageWriter(HOLDING_BYTES, 0).take(true);
-    const filter = new LiveFilter(this.#records.now, Keyspace.holdings);
+    const filter = new LiveFilter(this.#records, Keyspace.holdings);
     const afterKey = after === null ? null : holdingKey(after, number);
     const { keys, isAll } = yield* firstKeys(this.#records, filter, afterKey, {
       isAsked: ({ slots, arena }, slot) =>
@@ -120,11 +120,13 @@ export class SemaphorePages {
    * @param cursor 0 for the first page, then what the last page says
    * @param bytesMax at which a page ends; the segment that crosses it is on it to its end. A page that is
    * not the last one may have less, or nothing.
+   * @param hasGiven the dump began before records were given to another shard: it has them as long as they are there
    */
-  dump(cursor: number, bytesMax: number, nowMs: number): DumpPage {
+  dump(cursor: number, bytesMax: number, nowMs: number, hasGiven = false): DumpPage {
     this.#semaphores.expire(nowMs);
-    const { table, now } = this.#records;
-    const filter = new LiveFilter(now, Keyspace.semaphores);
+    const { table } = this.#records;
+    const filter = new LiveFilter(this.#records, Keyspace.semaphores);
+    filter.hasGiven = hasGiven;
     const startMs = this.#semaphores.intervalStartMs;
     const out = new ByteWriter(4096);
     const walk = new Walk(table);

@@ -13,6 +13,7 @@
 import { copyBytes } from "../../wire/bytes.ts";
 import { Keyspace } from "../../wire/keyspace.ts";
 import type { HashKey } from "../hash.ts";
+import type { RecordPlace } from "../record-place.ts";
 import type { Records } from "../records.ts";
 import {
   HASH,
@@ -25,6 +26,7 @@ import {
 } from "../segment.ts";
 import { HOLDER_BYTES, HolderKind } from "./holder.ts";
 import { Holdings } from "./holdings.ts";
+import { HASH_END } from "../table.ts";
 import { Numbers } from "./numbers.ts";
 import {
   AMOUNT,
@@ -50,6 +52,8 @@ export class SemaphoreRecords {
   readonly holdings: Holdings;
   readonly #records: Records;
   readonly #numbers = new Numbers();
+  /** Placement hashes of semaphores by number, as far as they were asked for. */
+  readonly #places = new Map<number, number>();
   /** Rows have been restored that the index does not know of. */
   #isStale = false;
   #nameBytes = 0;
@@ -161,7 +165,7 @@ export class SemaphoreRecords {
     const { table, commit, now } = this.#records;
     const removed = table.removeWhere(hash, (segment, slot) => {
       const meta = segment.slots[slot + META]!;
-      if (keyspaceOf(meta) !== Keyspace.semaphores) return false;
+      if (keyspaceOf(meta) !== Keyspace.semaphores || table.isGiven(meta)) return false;
       const at = segment.valueAt(slot);
       if (readU32(segment.arena, at + CONSUMPTION) > 0) return false;
       if (readMs(segment.arena, at + UPDATED_AT) >= sinceMs) return false;
@@ -175,6 +179,7 @@ export class SemaphoreRecords {
 
   #forget(number: number, nameBytes: number): void {
     this.#numbers.free(number);
+    this.#places.delete(number);
     this.#nameBytes -= nameBytes;
   }
 
@@ -294,13 +299,82 @@ export class SemaphoreRecords {
     this.#isStale = false;
   }
 
+  /**
+   * Placement hash of the semaphore with a number, where its holdings lie, too; -1 where there is none. Names may be long, so
+   * each is hashed once until `forgetPlaces`.
+   */
+  placeOf(number: number, place: RecordPlace): number {
+    this.ensureIndex();
+    const known = this.#places.get(number);
+    if (known !== undefined) return known;
+    if (!this.#numbers.isInUse(number)) return -1;
+    this.#number = number;
+    this.seek();
+    const { segment, slot } = this.#records.table;
+    const { slots, arena } = segment;
+    const nameBytes = keyLengthOf(slots[slot + META]!);
+    const hash = place.hashOf(Keyspace.semaphores, arena, slots[slot + KEY_AT]!, nameBytes);
+    this.#places.set(number, hash);
+    return hash;
+  }
+
+  /** Gives the memory of `placeOf` back. */
+  forgetPlaces(): void {
+    this.#places.clear();
+  }
+
+  /** Semaphores, with their holdings, were given to another shard: the index is made anew without them. */
+  noteGiven(): void {
+    this.#isStale ||= this.#numbers.count > 0 || this.holdings.count > 0;
+  }
+
+  /** A number that rows on disk may still have under a semaphore that was given away: see `Numbers.retire`. */
+  retireNumber(number: number): void {
+    this.#numbers.retire(number);
+  }
+
+  /** No row on disk has given semaphores. */
+  freeRetiredNumbers(): void {
+    this.ensureIndex();
+    this.#numbers.freeRetired();
+  }
+
+  /**
+   * At a start that has left out semaphores of other shards: drops holdings without a semaphore, without tombstones.
+   */
+  dropOrphans(): void {
+    const { table } = this.#records;
+    const numbers = new Set<number>();
+    for (const segment of table.segments()) {
+      const { slots, arena } = segment;
+      for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
+        const meta = slots[slot + META]!;
+        if (meta === 0 || keyspaceOf(meta) !== Keyspace.semaphores) continue;
+        numbers.add(readU32(arena, segment.valueAt(slot) + NUMBER));
+      }
+    }
+    for (let hash = 0; hash < HASH_END; hash = table.hashAfter(hash)) {
+      table.removeWhere(hash, ({ slots, arena }, slot) => {
+        if (keyspaceOf(slots[slot + META]!) !== Keyspace.holdings) return false;
+        const number = readU32(arena, slots[slot + KEY_AT]! + HOLDING_NUMBER);
+        if (numbers.has(number)) return false;
+        this.#numbers.retire(number);
+        return true;
+      });
+    }
+    this.noteRestored();
+  }
+
   #indexSegment(segment: Segment): void {
     const { slots, arena } = segment;
     for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
       const meta = slots[slot + META]!;
       if (meta === 0) continue;
       const at = segment.valueAt(slot);
-      if (keyspaceOf(meta) === Keyspace.semaphores) {
+      if (this.#records.table.isGiven(meta)) {
+        if (keyspaceOf(meta) === Keyspace.semaphores)
+          this.#numbers.retire(readU32(arena, at + NUMBER));
+      } else if (keyspaceOf(meta) === Keyspace.semaphores) {
         this.#numbers.claim(readU32(arena, at + NUMBER), slots[slot + HASH]!);
         this.#nameBytes += keyLengthOf(meta);
       } else if (keyspaceOf(meta) === Keyspace.holdings) {

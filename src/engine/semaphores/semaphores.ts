@@ -91,6 +91,11 @@ export class Semaphores {
     this.#intervalMs = intervalMs;
   }
 
+  /** The records of semaphores and holdings: for their way to another shard. */
+  get stored(): SemaphoreRecords {
+    return this.#stored;
+  }
+
   /** Says that records of semaphores or holdings have been restored. */
   noteRestored(): void {
     this.#stored.noteRestored();

@@ -75,6 +75,7 @@ export function sizesOf(random: Random): Partial<Sizes> {
 export const PARTS: Readonly<Record<string, (random: Random) => Partial<Sizes>>> = {
   table,
   journal,
+  splits,
   limits,
   semaphores,
   ranges,
@@ -119,6 +120,16 @@ function journal(random: Random): Partial<Sizes> {
     COUNTS_PAUSE_MS_PER_BYTE: whole(random, 1, 10),
     COUNTS_PAUSE_MS_MIN: pauseMsMin,
     COUNTS_PAUSE_MS_MAX: pauseMsMin * whole(random, 1, 60),
+  };
+}
+
+function splits(random: Random): Partial<Sizes> {
+  return {
+    SPLIT_QUEUE_BYTES: whole(random, 1024, 65_536),
+    SPLIT_ROW_BYTES: whole(random, 256, 16_384),
+    SPLIT_STEP_BYTES: whole(random, 128, 8192),
+    LOAD_SAMPLE_KEYS: whole(random, 16, 64),
+    LOAD_SAMPLE_CALLS: whole(random, 1, 4),
   };
 }
 
