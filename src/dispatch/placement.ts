@@ -20,8 +20,8 @@ const NAME_KEY: HashKey = { low: 0x9e3779b9, high: 0x7f4a7c15 };
  */
 export const CHANNEL_GROUPS = 32;
 
-/** Namespaces differ in their seed, so keys of one name lie in different shards. */
-function seedOf(namespace: string, secret: string): HashKey {
+/** Seed of the placement. Namespaces differ in it, so keys of one name lie in different shards. */
+export function seedOf(namespace: string, secret: string): HashKey {
   const seed = encoder.encode(`${namespace}\n${secret}`);
   const high = hashBytes(NAME_KEY, 0, seed, 0, seed.length);
   const low = hashBytes(NAME_KEY, 1, seed, 0, seed.length);

@@ -6,11 +6,15 @@
  * row that says which is in force, and drop the tables of the old one. Dropping a table writes no rows, where deleting
  * would be billed row by row, and a crash at any point leaves a generation in force that is whole. An object that starts
  * in the middle of a cut goes on with it. The journal writes, but does not decide when: that is `GroupCommit`.
+ *
+ * The journal of a shard that adopts a range consists of the rows that it was sent, under the numbers that they were sent
+ * with, so it knows which row is next without storing that.
  */
 import type { Engine } from "../../engine/engine.ts";
 import type { HashKey } from "../../engine/hash.ts";
 import { HASH_END } from "../../engine/table.ts";
 import type { Placement } from "../../wire/batch.ts";
+import type { Range } from "../../wire/range.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import {
   COMMITS_PER_CUT_ROW,
@@ -20,65 +24,41 @@ import {
   JOURNAL_ROW_BYTES_MAX,
   SNAPSHOT_STEP_BYTES,
 } from "../../engine/sizes.ts";
+import { hashKeyBytes, hasTable, LATER_COLUMNS, readShardRow, type Sql } from "./shard-row.ts";
+import { SPLIT_FORMAT, SplitRows } from "./split-rows.ts";
 
 // A newer format is refused, not guessed at: the release that wrote it can still read it.
 const FORMAT_VERSION = 1;
-// Two u32, little-endian.
-const HASH_KEY_BYTES = 8;
 /** Rows that a cut writes beside the snapshot's: two for each of two new tables, and the one that names the generation. */
 const CUT_ROWS = 5;
 
-/** The one row of the table `shard`. Data of releases before 0.5.0 lacks the columns that may be absent. */
-type ShardRow = {
-  format: number;
-  shards: number;
-  fingerprint: number;
-  generation: number;
-  /** Seed of the hash that orders the table, so that places in that order outlive a restart. */
-  hash_key?: ArrayBuffer | null;
-  /** 1 when shard 0 has a note of this shard's data. */
-  is_noted?: number | null;
-  /** Of shard 0: a bit for each shard that has data. */
-  noted_shards?: ArrayBuffer | null;
-  /** Of shard 0: 1 when the deployment lists the namespace. */
-  is_registered?: number | null;
-  /** `StoredCounts` of the journals that were cut. */
-  counts?: ArrayBuffer | null;
-};
-
-/** Later columns: SQL that adds them to data of releases before 0.5.0. */
-const LATER_COLUMNS = [
-  "hash_key BLOB",
-  "is_noted INTEGER",
-  "noted_shards BLOB",
-  "is_registered INTEGER",
-  "counts BLOB",
-];
-
-/** Reads the seed that a shard's data is stored with; null when it has none yet. */
-export function readHashKey(sql: SqlStorage): HashKey | null {
-  const bytes = readShardRow(sql)?.hash_key;
-  if (!(bytes instanceof ArrayBuffer) || bytes.byteLength !== HASH_KEY_BYTES) return null;
-  const view = new DataView(bytes);
-  return { low: view.getUint32(0, true), high: view.getUint32(4, true) };
+/** A part of a shard's range, as it is offered to the shard that is to own it. */
+export interface RangeOffer {
+  readonly placement: Placement;
+  /** Seed of the table of the shard that offers it: see `Ownership.clear`. */
+  readonly hashKey: HashKey;
+  readonly range: Range;
+  /** Of the shard that offers it: the first hash of its range. */
+  readonly parent: number;
+  /** Of its split. */
+  readonly attempt: number;
 }
 
-/** Null before first use. */
-function readShardRow(sql: SqlStorage): ShardRow | null {
-  if (!hasTable(sql, "shard")) return null;
-  return sql.exec<ShardRow>("SELECT * FROM shard").one();
-}
-
-function hasTable(sql: SqlStorage, name: string): boolean {
-  const found = sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name);
-  return found.toArray().length > 0;
-}
+/**
+ * What became of a row that was offered. `applied`: it is written, now or before. `lower`: a later attempt has begun.
+ * `gap`: rows before it are missing. `active`: the shard serves its range, and adopts nothing.
+ */
+export type AdoptOutcome = "applied" | "lower" | "gap" | "active";
 
 /** Of one shard. All its methods but `load` end within the turn: SQLite of an object is synchronous. */
 export class Journal {
-  readonly #sql: SqlStorage;
+  readonly #sql: Sql;
   readonly #engine: Engine;
-  readonly #hashKey: HashKey;
+  /** Of the placement: says where the records of rows belong. */
+  readonly #seed: HashKey;
+  #hashKey: HashKey;
+  /** What the row says of splits. */
+  readonly split: SplitRows;
   /** What the data was written under; null before first use. */
   placement: Placement | null = null;
   /** The one in force: the row `shard` names it. */
@@ -103,11 +83,21 @@ export class Journal {
   /** The row lacks what this instance knows: the next commit writes it. */
   #isRowStale = false;
 
-  /** @param hashKey the seed that the engine has: the stored one, or a new one, which is stored with the next commit */
-  constructor(sql: SqlStorage, engine: Engine, hashKey: HashKey) {
+  /**
+   * @param hashKey the seed that the engine has: the stored one, or a new one, which is stored with the next commit
+   * @param seed of the placement
+   */
+  constructor(sql: Sql, engine: Engine, hashKey: HashKey, seed: HashKey) {
     this.#sql = sql;
     this.#engine = engine;
     this.#hashKey = hashKey;
+    this.#seed = seed;
+    this.split = new SplitRows((columns) => {
+      this.#addColumns();
+      const names = Object.keys(columns);
+      const places = names.map((name) => `${name} = ?`).join(", ");
+      this.#write(`UPDATE shard SET ${places}`, ...Object.values(columns));
+    });
   }
 
   /**
@@ -118,14 +108,17 @@ export class Journal {
   load(): void {
     const state = readShardRow(this.#sql);
     if (state === null) return;
-    if (state.format !== FORMAT_VERSION) {
+    if (state.format !== FORMAT_VERSION && state.format !== SPLIT_FORMAT) {
       throw new ThrottrError(
         "format_unknown",
-        `the data has format ${state.format}, and this release reads format ${FORMAT_VERSION}: run the release that wrote it`,
+        `the data has format ${state.format}, and this release reads formats ${FORMAT_VERSION} and ${SPLIT_FORMAT}: run the release that wrote it`,
       );
     }
     this.placement = { shards: state.shards, fingerprint: state.fingerprint };
     this.#generation = this.#open = state.generation;
+    this.split.load(state);
+    const isFiltered = this.split.mustFilter(state.generation);
+    if (isFiltered) this.#engine.ownership.restoreOnly(this.split.range!, this.#seed);
     // Without a stored seed the order of the table would change with each start, and cursors would not outlive one.
     this.#isRowStale = (state.hash_key ?? null) === null;
     this.isNoted = state.is_noted === 1;
@@ -136,8 +129,8 @@ export class Journal {
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
     this.#restoreJournal(this.#generation);
     const next = this.#generation + 1;
-    if (!hasTable(this.#sql, `journal_${next}`)) return;
-    this.#resumeCut(next);
+    if (hasTable(this.#sql, `journal_${next}`)) this.#resumeCut(next);
+    if (isFiltered) this.#engine.ownership.endRestore();
   }
 
   /**
@@ -160,6 +153,91 @@ export class Journal {
     this.rows = 0;
     this.bytes = 0;
     this.#restoreJournal(next);
+  }
+
+  /**
+   * Gives the upper part of a range away: the moment of a split. The copy must be complete, and adopted. One row, in the
+   * turn of the last commit.
+   *
+   * @param range that the shard owns
+   */
+  give(range: Range): void {
+    // A cut under way has records of the upper part in its snapshot already.
+    this.split.give(range, this.#open + 1);
+    this.#engine.ownership.giveAway(this.#seed);
+  }
+
+  /**
+   * Writes a row of a range that another shard offers, unless it was written before. It may be acknowledged once it is on
+   * disk.
+   *
+   * @param number of the row in its attempt, from 1 on
+   * @param usage of its records
+   */
+  adopt(offer: RangeOffer, number: number, row: Uint8Array, usage: Uint8Array): AdoptOutcome {
+    const isUnborn = this.placement === null;
+    if (!isUnborn && this.split.isActive) return "active";
+    if (!isUnborn && offer.attempt < this.split.attempt) return "lower";
+    const isNew = isUnborn || offer.attempt > this.split.attempt;
+    const last = isNew ? 0 : this.rows;
+    if (number <= last) return "applied";
+    if (number > last + 1) return "gap";
+    if (isNew) this.#beginAdopting(offer);
+    this.#write("INSERT INTO journal_0 (n, row) VALUES (?, ?)", number, row);
+    this.rows++;
+    this.bytes += row.length;
+    this.#engine.ownership.adopt(row, usage);
+    return "applied";
+  }
+
+  /** Starts empty, whatever an earlier attempt has left. */
+  #beginAdopting({ placement, hashKey, range, parent, attempt }: RangeOffer): void {
+    this.#drop();
+    this.#hashKey = hashKey;
+    this.#engine.ownership.clear(hashKey);
+    this.create(placement, []);
+    const { from, to } = range;
+    this.split.adopt({ from, to }, parent, attempt);
+  }
+
+  /**
+   * The range that was adopted in an attempt is in force. The engine must have read the clock just now.
+   *
+   * @param parentMs the time of the shard that has given it, by its own clock
+   * @returns false, and nothing done, where another attempt is adopted, or none
+   */
+  activate(attempt: number, parentMs: number): boolean {
+    if (!this.#isAdopting(attempt)) return this.placement !== null && this.split.isActive;
+    this.#engine.ownership.followClock(parentMs);
+    this.#writeRow(this.#engine.takeClockRow());
+    this.split.activate();
+    return true;
+  }
+
+  /**
+   * Drops what was adopted in an attempt that was given up.
+   *
+   * @returns false, and nothing done, where another attempt is adopted by now, or none
+   */
+  dropAdopted(attempt: number): boolean {
+    if (!this.#isAdopting(attempt)) return false;
+    this.#drop();
+    this.#engine.ownership.clear(this.#hashKey);
+    return true;
+  }
+
+  #isAdopting(attempt: number): boolean {
+    return this.placement !== null && !this.split.isActive && this.split.attempt === attempt;
+  }
+
+  /** Drops all that is stored: dropping tables writes no rows. */
+  #drop(): void {
+    if (this.placement === null) return;
+    for (const table of ["shard", "snapshot_0", "journal_0"]) this.#write(`DROP TABLE ${table}`);
+    this.placement = null;
+    this.rows = 0;
+    this.bytes = 0;
+    this.split.load({});
   }
 
   /** Records have been written, though they may be gone. */
@@ -214,7 +292,7 @@ export class Journal {
       FORMAT_VERSION,
       placement.shards,
       placement.fingerprint,
-      this.#hashKeyBytes(),
+      hashKeyBytes(this.#hashKey),
       this.#notedShards,
     );
     this.#createGeneration(0);
@@ -270,6 +348,7 @@ export class Journal {
   get isMostlyDead(): boolean {
     const { records, bytes } = this.#engine.figures;
     if (this.bytes > JOURNAL_BYTES_MIN) return this.bytes > 2 * bytes;
+    if (this.split.mustFilter(this.#generation)) return true;
     if (records > 0) return false;
     return this.#snapshotRows > CUT_ROWS || this.rows >= COMMITS_PER_CUT_ROW * CUT_ROWS;
   }
@@ -311,17 +390,20 @@ export class Journal {
     this.#cursor = step.cursor;
     if (step.cursor !== null) return;
     this.#addColumns();
+    const isFilterOver =
+      this.split.mustFilter(this.#generation) && !this.split.mustFilter(this.#open);
     // The journal that is dropped had the counts. In the one row that is written anyway they cost none of their own.
     const counts = this.#engine.storedCounts.takeAll(this.#engine.nowMs);
     this.#write("UPDATE shard SET generation = ?, counts = ?", this.#open, counts);
     this.#write(`DROP TABLE snapshot_${this.#generation}`);
     this.#write(`DROP TABLE journal_${this.#generation}`);
     this.#generation = this.#open;
+    if (isFilterOver) this.#engine.ownership.noteNoneStored();
   }
 
   /** Weighs the rows of a cut against the start that a long journal would slow down. */
   #isCutDue(): boolean {
-    if (this.bytes >= JOURNAL_BYTES_MAX) return true;
+    if (this.bytes >= JOURNAL_BYTES_MAX || this.split.mustFilter(this.#generation)) return true;
     const { bytes } = this.#engine.figures;
     const snapshotRows = Math.ceil(bytes / SNAPSHOT_STEP_BYTES) + 1;
     // A cut is billed by its rows, so it has to be worth them: about one row to ten commits.
@@ -334,7 +416,7 @@ export class Journal {
     this.#addColumns();
     this.#write(
       "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?, is_registered = ?",
-      this.#hashKeyBytes(),
+      hashKeyBytes(this.#hashKey),
       this.isNoted ? 1 : 0,
       this.#notedShards,
       this.isRegistered ? 1 : 0,
@@ -349,14 +431,6 @@ export class Journal {
       if (!names.includes(column.split(" ")[0]!))
         this.#write(`ALTER TABLE shard ADD COLUMN ${column}`);
     }
-  }
-
-  #hashKeyBytes(): ArrayBuffer {
-    const bytes = new ArrayBuffer(HASH_KEY_BYTES);
-    const view = new DataView(bytes);
-    view.setUint32(0, this.#hashKey.low, true);
-    view.setUint32(4, this.#hashKey.high, true);
-    return bytes;
   }
 
   /** Its journal begins with its snapshot: commits go there while the snapshot is being written. */
@@ -390,10 +464,4 @@ export class Journal {
   #write(query: string, ...bindings: readonly unknown[]): void {
     this.rowsWritten += this.#sql.exec(query, ...bindings).rowsWritten;
   }
-}
-
-/** A seed that no caller knows: names can't be chosen so that they all collide. */
-export function randomHashKey(): HashKey {
-  const [low, high] = crypto.getRandomValues(new Uint32Array(2));
-  return { low: low!, high: high! };
 }

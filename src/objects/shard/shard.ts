@@ -22,10 +22,13 @@ import type {
   ShardRows,
   ShardSummary,
 } from "../../base/calls/shard.ts";
+import { shardName } from "../../base/names.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { FullLog } from "./full-log.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { Journal, randomHashKey, readHashKey } from "./journal.ts";
+import { Journal } from "./journal.ts";
+import { randomHashKey, readHashKey } from "./shard-row.ts";
+import { seedOf } from "../../dispatch/placement.ts";
 import { AlarmClock } from "../../base/alarm-clock.ts";
 import { refusalOf } from "../../base/failure.ts";
 import { logError } from "../../base/log.ts";
@@ -88,7 +91,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       answerTtlMs: this.#settings.IDEMPOTENCY_TTL_MS,
       semaphoreIntervalMs: this.#settings.YRMCDS_STATS_INTERVAL_MS,
     });
-    this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey);
+    const { namespace } = shardName.parse(ctx.id.name!);
+    const seed = seedOf(namespace, this.#settings.SHARD_SECRET);
+    this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey, seed);
     const timers = timersOf(ctx, scheduler);
     this.#own = new OwnRange(shardName.parse(ctx.id.name!).place, this.#journal);
     const data = { journal: this.#journal, own: this.#own };
