@@ -11,6 +11,7 @@ import {
   leftState,
 } from "../support/commands/arbitraries.ts";
 import { CommandDisk, imagesOf } from "../support/commands/disk.ts";
+import { expectReply } from "../support/commands/expected.ts";
 import {
   batchIn,
   bytesOf,
@@ -21,12 +22,11 @@ import {
   edgeBatch,
   FOREVER,
   frameOf,
-  hex,
   partsOf,
   protocolOf,
-  replyAt,
   set,
 } from "../support/frames/index.ts";
+
 import type { Expected } from "../support/models/body.ts";
 import { CommandModel } from "../support/models/commands.ts";
 import type { ModelRequest } from "../support/models/requests.ts";
@@ -110,26 +110,6 @@ const stepsArbitrary = fc.array(configurations, { minLength: 1, maxLength: 3 }).
     maxLength: 20,
   }),
 );
-
-/** Checks the reply at `at` and returns where the next one begins. */
-function expectReply(replies: Uint8Array, at: number, expected: Expected): number {
-  if ("codes" in expected) {
-    const reply = replyAt(replies, at)!;
-    expect(expected.codes).toContain(reply.code);
-    return at + reply.bytes.length;
-  }
-  const { bytes } = expected;
-  const end = at + bytes.length;
-  const reply = [...replies.subarray(at, end)].map((byte, i) => (bytes[i] === null ? null : byte));
-  if (hexOrOpen(reply) !== hexOrOpen(bytes)) {
-    const refusal = replyAt(replies, at);
-    expect(`${refusal?.code ?? ""} ${hexOrOpen(reply)}`).toBe(` ${hexOrOpen(bytes)}`);
-  }
-  return end;
-}
-
-const hexOrOpen = (bytes: readonly (number | null)[]): string =>
-  bytes.map((byte) => (byte === null ? ".." : hex([byte]))).join("");
 
 function sweepAll(engine: Engine, nowMs: number): void {
   for (let cursor: number | null = 0; cursor !== null;) cursor = engine.sweepStep(cursor, nowMs);

@@ -18,6 +18,7 @@ import {
   type Sizes,
 } from "../../simulator/platform/sizes.ts";
 import { protocolArbitrary, requestArbitrary } from "../../support/engine/arbitraries.ts";
+import { sqlOf } from "../../support/engine/sql.ts";
 import { batchOf, frameOf, hex, partsOf } from "../../support/frames/index.ts";
 import { CommandModel } from "../../support/models/commands.ts";
 import type { ModelProtocol, ModelRequest } from "../../support/models/requests.ts";
@@ -41,7 +42,7 @@ const NEVER_DRAWN = [
 interface Server {
   readonly sizes: Sizes;
   readonly Engine: typeof Engine;
-  readonly Journal: new (sql: object, engine: Engine, hashKey: object) => Journal;
+  readonly Journal: new (sql: object, engine: Engine, hashKey: object, seed: object) => Journal;
   readonly TABLE_START: TablePlace;
 }
 
@@ -161,35 +162,6 @@ describe("a bundle with replaceable sizes", () => {
   });
 });
 
-/** SQL of an object, as the journal uses it. */
-function sqlOf(database: DatabaseSync): object {
-  return {
-    exec(query: string, ...bindings: (null | number | Uint8Array | ArrayBuffer)[]) {
-      const values = bindings.map((value) =>
-        value instanceof ArrayBuffer ? new Uint8Array(value) : value,
-      );
-      const rows = database
-        .prepare(query)
-        .all(...values)
-        .map((row) =>
-          Object.fromEntries(
-            Object.entries(row).map(([name, value]) => [
-              name,
-              // The platform gives blobs as buffers of their own.
-              value instanceof Uint8Array ? value.slice().buffer : value,
-            ]),
-          ),
-        );
-      return {
-        rowsWritten: 0,
-        toArray: () => rows,
-        one: () => rows[0],
-        [Symbol.iterator]: () => rows[Symbol.iterator](),
-      };
-    },
-  };
-}
-
 interface Step {
   readonly protocol: ModelProtocol;
   readonly requests: readonly ModelRequest[];
@@ -232,11 +204,11 @@ function check({ Engine, Journal, TABLE_START }: Server, steps: readonly Step[])
   const load = (): { engine: Engine; journal: Journal } => {
     const engine = new Engine({ hashKey: HASH_KEY, bytesMax: 64 << 20, isCounting: true });
     engine.advance(nowMs);
-    const journal = new Journal(sql, engine, HASH_KEY);
+    const journal = new Journal(sql, engine, HASH_KEY, HASH_KEY);
     journal.load();
     return { engine, journal };
   };
-  new Journal(sql, load().engine, HASH_KEY).create(PLACEMENT, []);
+  new Journal(sql, load().engine, HASH_KEY, HASH_KEY).create(PLACEMENT, []);
   let { engine, journal } = load();
   let model = new CommandModel(0);
   let durable = model.clone();
