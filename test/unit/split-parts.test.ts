@@ -5,7 +5,7 @@ import { LoadSample } from "../../src/engine/load-sample.ts";
 import { RecordPlace } from "../../src/engine/record-place.ts";
 import { middleBySize, SIZE_CLASSES } from "../../src/engine/size-choice.ts";
 import { LOAD_SAMPLE_KEYS, SPLIT_ROW_BYTES } from "../../src/engine/sizes.ts";
-import { seedOf, ShardMap } from "../../src/dispatch/placement.ts";
+import { KeyHash, seedOf } from "../../src/dispatch/placement.ts";
 import type { AdoptOutcome, RangeOffer } from "../../src/objects/shard/journal.ts";
 import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
 import { SplitRows, type SplitUpdate } from "../../src/objects/shard/split-rows.ts";
@@ -55,7 +55,7 @@ function keysOfHalves(shards: SplitShards, count: number): { lower: string[]; up
 
 describe("the place of a record", () => {
   const place = new RecordPlace(seedOf("n", "secret"));
-  const map = new ShardMap("n", 4, "secret");
+  const map = new KeyHash("n", "secret");
   const placeOf = (keyspace: Keyspace, key: Uint8Array): number =>
     place.hashOf(keyspace, key, 0, key.length);
 

@@ -22,7 +22,6 @@ import type {
   ShardRows,
   ShardSummary,
 } from "../../base/calls/shard.ts";
-import { shardName } from "../../base/names.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { FullLog } from "./full-log.ts";
 import { GroupCommit } from "./group-commit.ts";
