@@ -49,6 +49,24 @@ export const LOG_EVENTS = {
       "Shards of a namespace do not agree who owns some keys, as after one of them was restored from a backup without the others; the requests got `shards_unsettled`, and nothing of them was applied.",
     fields: { namespace: "name of the namespace" },
   },
+  split_given_up: {
+    severity: "warning",
+    meaning:
+      "A shard could not give a part of its range to a new shard; it serves all of it as before, and nothing is lost.",
+    fields: { shard: SHARD, error: "why" },
+  },
+  split_untold: {
+    severity: "warning",
+    meaning:
+      "A shard has given a part of its range to a new shard, and could not tell it; it tries again, and the new shard asks by itself.",
+    fields: { shard: SHARD, error: ERROR },
+  },
+  adoption_unasked: {
+    severity: "warning",
+    meaning:
+      "A new shard could not ask another one whether the range that it was offered is its own; it asks again a minute later.",
+    fields: { shard: SHARD, error: ERROR },
+  },
   revocations_unread: {
     severity: "error",
     meaning:

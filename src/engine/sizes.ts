@@ -53,7 +53,7 @@ export const COUNTS_PAUSE_MS_PER_BYTE = 10;
 export const COUNTS_PAUSE_MS_MIN = 1000;
 export const COUNTS_PAUSE_MS_MAX = 60_000;
 
-// Splits of a shard: src/engine/range-copy.ts, copy-queue.ts, load-sample.ts
+// Splits of a shard: src/engine/range-copy.ts, copy-queue.ts, load-sample.ts, src/objects/shard/splitting.ts, adoption.ts
 
 /** Bytes that may wait for the shard that a range is copied to: beyond them the walk stops, and then commits wait. */
 export const SPLIT_QUEUE_BYTES = 4 << 20;
@@ -61,6 +61,18 @@ export const SPLIT_QUEUE_BYTES = 4 << 20;
 export const SPLIT_ROW_BYTES = 1 << 20;
 /** What one step of the walk may copy: with `WALK_STEP_SLOTS` it bounds the pause that a call may see. */
 export const SPLIT_STEP_BYTES = 256 << 10;
+/** Bytes in the queue from which on a split takes effect: calls wait while the last of them are handed over. */
+export const SPLIT_SWITCH_BYTES = 64 << 10;
+/** How long calls wait for that at most; then the split goes on as before, and tries again. */
+export const SPLIT_SWITCH_MS = 1000;
+/** How long a split waits for the other shard at most, before it is given up. */
+export const SPLIT_WAIT_MS = 60_000;
+/** How long after a start a split goes on that was under way: whatever ended the shard may do so again. */
+export const SPLIT_RESUME_MS = 30_000;
+/** How long records that were given away stay for listings that have begun before. */
+export const SPLIT_KEEP_MS = 60_000;
+/** How often a shard that has adopted a range asks whether it is in force, unless it is told. */
+export const ADOPT_ASK_MS = 60_000;
 /** Keys in the sample of calls, by which a shard under load is split. */
 export const LOAD_SAMPLE_KEYS = 256;
 /** Each so many calls one adds to the sample: its keys have to be hashed for it. */

@@ -6,7 +6,7 @@ import { RecordPlace } from "../../src/engine/record-place.ts";
 import { middleBySize, SIZE_CLASSES } from "../../src/engine/size-choice.ts";
 import { LOAD_SAMPLE_KEYS, SPLIT_ROW_BYTES } from "../../src/engine/sizes.ts";
 import { KeyHash, seedOf } from "../../src/dispatch/placement.ts";
-import type { AdoptOutcome, RangeOffer } from "../../src/objects/shard/journal.ts";
+import type { AdoptOutcome, RangeOffer } from "../../src/base/calls/splits.ts";
 import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
 import { SplitRows, type SplitUpdate } from "../../src/objects/shard/split-rows.ts";
 import { CIRCLE, WHOLE, type Range } from "../../src/wire/range.ts";

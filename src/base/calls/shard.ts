@@ -16,6 +16,7 @@ import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { Placement } from "../../wire/batch.ts";
 import type { ShardRanges } from "../../wire/moved.ts";
+import type { SplitCalls } from "./splits.ts";
 
 /** How the records of a shard are listed. */
 export interface ShardPlan {
@@ -99,7 +100,7 @@ export interface ShardFigures {
  * another range than the shard owns, and `format_unknown` or
  * `row_version` when it was written by a release that this one cannot read. Nothing has been applied then.
  */
-export interface ShardCalls extends Rpc.DurableObjectBranded {
+export interface ShardCalls extends Rpc.DurableObjectBranded, SplitCalls {
   /**
    * Executes a batch and returns its answer once what it saw is durable. Formats: `wire/batch.ts`. To a batch for another
    * range the answer is that of `wire/moved.ts`.

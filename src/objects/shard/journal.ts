@@ -14,6 +14,7 @@ import type { Engine } from "../../engine/engine.ts";
 import type { HashKey } from "../../engine/hash.ts";
 import { HASH_END } from "../../engine/table.ts";
 import type { Placement } from "../../wire/batch.ts";
+import type { AdoptOutcome, RangeOffer } from "../../base/calls/splits.ts";
 import type { Range } from "../../wire/range.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import {
@@ -31,24 +32,6 @@ import { SPLIT_FORMAT, SplitRows } from "./split-rows.ts";
 const FORMAT_VERSION = 1;
 /** Rows that a cut writes beside the snapshot's: two for each of two new tables, and the one that names the generation. */
 const CUT_ROWS = 5;
-
-/** A part of a shard's range, as it is offered to the shard that is to own it. */
-export interface RangeOffer {
-  readonly placement: Placement;
-  /** Seed of the table of the shard that offers it: see `Ownership.clear`. */
-  readonly hashKey: HashKey;
-  readonly range: Range;
-  /** Of the shard that offers it: the first hash of its range. */
-  readonly parent: number;
-  /** Of its split. */
-  readonly attempt: number;
-}
-
-/**
- * What became of a row that was offered. `applied`: it is written, now or before. `lower`: a later attempt has begun.
- * `gap`: rows before it are missing. `active`: the shard serves its range, and adopts nothing.
- */
-export type AdoptOutcome = "applied" | "lower" | "gap" | "active";
 
 /** Of one shard. All its methods but `load` end within the turn: SQLite of an object is synchronous. */
 export class Journal {
@@ -228,6 +211,18 @@ export class Journal {
 
   #isAdopting(attempt: number): boolean {
     return this.placement !== null && !this.split.isActive && this.split.attempt === attempt;
+  }
+
+  /** What is offered of a range, from a hash on, in the attempt that has just begun. */
+  offerFrom(at: number, range: Range): RangeOffer {
+    const { shards, fingerprint } = this.placement!;
+    return {
+      placement: { shards, fingerprint },
+      hashKey: this.#hashKey,
+      range: { from: at, to: range.to },
+      parent: range.from,
+      attempt: this.split.attempt,
+    };
   }
 
   /** Drops all that is stored: dropping tables writes no rows. */

@@ -10,7 +10,15 @@ import type { ShardRanges } from "../../wire/moved.ts";
 import { initialFroms, initialRange, isSameRange, WHOLE, type Range } from "../../wire/range.ts";
 import type { ShardPlace } from "../../base/names.ts";
 import type { Journal } from "./journal.ts";
+import type { SplitRows } from "./split-rows.ts";
 import { assertSamePlacement, assertSameSeed } from "./same-placement.ts";
+
+/** What the journal says of the range. */
+interface RangeJournal extends Pick<Journal, "placement"> {
+  readonly split: Pick<SplitRows, "range" | "gone" | "isActive">;
+}
+
+const NONE: readonly number[] = [];
 
 /** What a namespace has that has no data: one shard, for whoever reads. */
 export const NOTHING_YET: ShardRanges = { shards: 0, range: WHOLE, begins: [] };
@@ -21,31 +29,43 @@ export function initialRanges(index: number, shards: number): ShardRanges {
   return { shards, range: initialRange(index, shards), begins };
 }
 
-/** Of one shard, whose data may begin at any time. */
+/** Of one shard, whose data may begin at any time, and whose range shrinks when it splits. */
 export class OwnRange {
   readonly #place: ShardPlace;
-  readonly #journal: Pick<Journal, "placement">;
+  readonly #journal: RangeJournal;
   /** What the ranges were made of. */
-  #of: Placement | null = null;
+  #placement: Placement | null = null;
+  #gone: readonly number[] = NONE;
+  #range: Range | null = null;
   #ranges = NOTHING_YET;
 
-  constructor(place: ShardPlace, journal: Pick<Journal, "placement">) {
+  constructor(place: ShardPlace, journal: RangeJournal) {
     this.#place = place;
     this.#journal = journal;
   }
 
   /** What the shard knows of ranges; without data it owns none, and says so of the whole circle. */
   get ranges(): ShardRanges {
-    const { placement } = this.#journal;
-    if (placement !== this.#of) {
-      this.#of = placement;
+    const { placement, split } = this.#journal;
+    if (placement !== this.#placement || split.range !== this.#range || split.gone !== this.#gone) {
+      this.#placement = placement;
+      this.#range = split.range;
+      this.#gone = split.gone;
       this.#ranges = placement === null ? NOTHING_YET : this.#rangesOf(placement);
     }
     return this.#ranges;
   }
 
   #rangesOf({ shards }: Placement): ShardRanges {
-    return initialRanges(this.#place.kind === "initial" ? this.#place.index : 0, shards);
+    const { range, gone } = this.#journal.split;
+    const initial = initialRanges(this.#place.kind === "initial" ? this.#place.index : 0, shards);
+    const begins = [...new Set([...initial.begins, ...gone])].toSorted((a, b) => a - b);
+    return { shards, range: range ?? initial.range, begins };
+  }
+
+  /** The shard serves its range: it has data, and all of it. */
+  get isInForce(): boolean {
+    return this.#journal.placement !== null && this.#journal.split.isActive;
   }
 
   /**
@@ -55,8 +75,8 @@ export class OwnRange {
    */
   has(asked: Placement): boolean {
     const inForce = this.#journal.placement;
+    if (inForce === null || !this.#journal.split.isActive) return false;
     const own = this.ranges;
-    if (inForce === null) return false;
     if (asked.range === undefined) {
       assertWithoutRange(own, inForce, asked);
       return true;
@@ -72,6 +92,15 @@ export class OwnRange {
    */
   assert(asked: Placement): void {
     if (!this.has(asked)) throw shardMoved(this.ranges.range);
+  }
+
+  /**
+   * Checks it again in the middle of a call, which may have waited: the range may be another by now.
+   *
+   * @throws ThrottrError as `assert`
+   */
+  assertStill(asked: Placement): void {
+    if (this.#journal.placement !== null) this.assert(asked);
   }
 }
 

@@ -118,10 +118,8 @@ export class ShardClaim {
   async ranges(placement: Placement): Promise<ShardRanges> {
     const { fingerprint, shards } = placement;
     const inForce = this.#journal.placement;
-    if (inForce !== null) {
-      assertSameSeed(inForce, placement);
-      return this.#own.ranges;
-    }
+    if (inForce !== null) assertSameSeed(inForce, placement);
+    if (this.#own.isInForce) return this.#own.ranges;
     if (this.#index !== 0) return await this.#firstRanges(placement);
     await this.assertNew({ fingerprint, shards });
     return NOTHING_YET;
@@ -168,7 +166,7 @@ export class ShardClaim {
    * of the namespace.
    */
   tell(): void {
-    if (this.#journal.placement === null) return;
+    if (this.#journal.placement === null || this.#place.kind === "split") return;
     if (this.#index === 0) this.#registration.begin();
     else this.#host.waitUntil(this.#tellFirst());
   }

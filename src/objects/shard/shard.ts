@@ -22,8 +22,12 @@ import type {
   ShardRows,
   ShardSummary,
 } from "../../base/calls/shard.ts";
+import type { AdoptOutcome, ShardState, SplitFigures, Verdict } from "../../base/calls/splits.ts";
+import { shardName } from "../../base/names.ts";
+import { Adoption } from "./adoption.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { FullLog } from "./full-log.ts";
+import { Gate } from "./gate.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { Journal } from "./journal.ts";
 import { randomHashKey, readHashKey } from "./shard-row.ts";
@@ -36,10 +40,11 @@ import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
 import { ShardCounts } from "./shard-counts.ts";
 import { ShardTime } from "./shard-time.ts";
+import { Splitting } from "./splitting.ts";
 import { TableOrder } from "./table-order.ts";
+import { Walks } from "./walks.ts";
 import { timersOf } from "../../base/timers.ts";
-import { inTurns, turn } from "../../base/turn.ts";
-import { shardName } from "../../base/names.ts";
+import { turn } from "../../base/turn.ts";
 import { hexOf } from "../../wire/bytes.ts";
 import { writeMoved, type ShardRanges } from "../../wire/moved.ts";
 import { SWEEP_STEPS } from "../../engine/sizes.ts";
@@ -71,7 +76,14 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   /** What follows when the platform's clock goes back, or stands still. */
   readonly #time: ShardTime;
   readonly #startedAtMs = presentMs();
-  readonly #order: TableOrder;
+  /** Holds calls back while a part of the range is handed over. */
+  readonly #gate = new Gate();
+  /** Gives a part of the range to a new shard. */
+  readonly #splitting: Splitting;
+  /** Takes a part of another shard's range. */
+  readonly #adoption: Adoption;
+  /** Listings and other requests about all records. */
+  readonly #walks: Walks;
   /** Why the data can't be read by this release: every batch is refused with it. */
   #unreadable: Error | null = null;
 
@@ -79,7 +91,6 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     super(ctx, env);
     this.#settings = readSettings(env);
     const hashKey = readHashKey(ctx.storage.sql) ?? randomHashKey();
-    this.#order = new TableOrder(hashKey);
     this.#engine = new Engine({
       hashKey,
       // Which slots a hash leads to changes with every start, so keys that collide can't be collected over time.
@@ -95,6 +106,12 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey, seed);
     const timers = timersOf(ctx, scheduler);
     this.#own = new OwnRange(shardName.parse(ctx.id.name!).place, this.#journal);
+    this.#walks = new Walks(new TableOrder(hashKey), {
+      engine: this.#engine,
+      own: this.#own,
+      read: async (placement, read) => await this.#read(placement, read),
+      prepareRead: async (placement) => await this.#prepareRead(placement),
+    });
     const data = { journal: this.#journal, own: this.#own };
     this.#claim = new ShardClaim(env, ctx.id.name!, data, {
       write: (write) => this.#mustWrite(write),
@@ -107,6 +124,26 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       findDeadlineMs: () => this.#findDeadlineMs(),
       storage,
       ...timers,
+    });
+    const records = {
+      name: ctx.id.name!,
+      engine: this.#engine,
+      journal: this.#journal,
+      write: (write: () => void) => this.#mustWrite(write),
+    };
+    this.#splitting = new Splitting(env, {
+      ...records,
+      ...timers,
+      seed,
+      gate: this.#gate,
+      range: () => this.#own.ranges.range,
+    });
+    this.#adoption = new Adoption(env, {
+      ...records,
+      sync: async () => await storage.sync(),
+      onBegin: ({ hashKey: order }) => (this.#walks.order = new TableOrder(order)),
+      onActive: async () => await this.#goOn(),
+      setAlarm: async () => await this.#alarm.setForNext(),
     });
     const commitHost = {
       hasChanges: () => this.#engine.isDirty,
@@ -138,23 +175,25 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       this.#counts.begin();
       this.#time.note();
       this.#claim.tell();
-      this.#semaphoreWork.start(await this.#alarm.load());
+      if (!this.#adoption.isPending) this.#semaphoreWork.start(await this.#alarm.load());
       await this.#alarm.resume();
+      this.#splitting.resume();
     });
   }
 
   /** The hot path: up to a thousand calls a second. Positions instead of an object. */
   async apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array> {
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
-    const claimed = this.#beforeWrite(placement);
-    if (claimed !== null) await claimed;
+    const admitted = this.#beforeWrite(placement);
+    if (admitted !== null) await admitted;
     if (!this.#own.has(placement)) return writeMoved(await this.#claim.ranges(placement));
     return await this.#write(doorMs, (nowMs) => this.#engine.apply(batch, nowMs));
   }
 
   async limitAll(...asked: Asked<"limitAll">): Promise<Uint8Array> {
     const [placement, body, id, doorMs] = asked;
-    await this.#assertWritable(placement);
+    await this.#beforeWrite(placement);
+    this.#own.assert(placement);
     return await this.#write(doorMs, (nowMs) =>
       this.#engine.limitAll(body, id === null ? null : hexOf(id), nowMs),
     );
@@ -162,73 +201,41 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
 
   async cancelLimits(...asked: Asked<"cancelLimits">): Promise<void> {
     const [placement, body, id] = asked;
-    await this.#assertWritable(placement);
+    await this.#beforeWrite(placement);
+    this.#own.assert(placement);
     await this.#write(undefined, (nowMs) => this.#engine.cancelLimits(body, hexOf(id), nowMs));
   }
 
-  /** A walk takes turns: sockets and timers of this isolate wait while a step runs. */
   async page(...asked: Asked<"page">): Promise<Uint8Array> {
-    const [placement, query, after, bytesMax, recordsMax] = asked;
-    const { listing } = this.#engine;
-    return await this.#read(placement, () =>
-      inTurns(listing.page(query, after, bytesMax, recordsMax)),
-    );
+    return await this.#walks.page(...asked);
   }
 
   async scan(...asked: Asked<"scan">): Promise<Uint8Array> {
-    const [placement, query, after, recordsMax, isBounded = false] = asked;
-    const { scan } = this.#engine;
-    // To find the first keys of very many records takes a walk over all of them, for each page.
-    return await this.#read(placement, () =>
-      isBounded && !scan.isOrdered
-        ? scan.unorderedPage()
-        : inTurns(scan.page(query, after, recordsMax)),
-    );
+    return await this.#walks.scan(...asked);
   }
 
-  /** @throws ThrottrError `listing_lost` when the table has another order than the cursor's */
   async rows(...asked: Asked<"rows">): Promise<ShardRows> {
-    const [placement, query, hashes, place, recordsMax] = asked;
-    return await this.#read(placement, () => {
-      this.#order.assertSame(hashes);
-      return { hashes: this.#order.name, ...this.#engine.scan.rowsFrom(query, place, recordsMax) };
-    });
+    return await this.#walks.rows(...asked);
   }
 
   async exportPage(...asked: Asked<"exportPage">): Promise<Uint8Array> {
-    const [placement, query, after, recordsMax, bytesMax] = asked;
-    const { exporting } = this.#engine;
-    return await this.#read(placement, () =>
-      inTurns(exporting.page(query, after, recordsMax, bytesMax)),
-    );
+    return await this.#walks.exportPage(...asked);
   }
 
   async remove(...asked: Asked<"remove">): Promise<ShardRemoval> {
-    const [placement, query, hashes, cursor] = asked;
-    // A removal of millions of records is one call after the other: others have a turn between two.
-    if (cursor > 0) await turn();
-    return await this.#read(placement, () => {
-      const from = this.#order.cursorIn(hashes, cursor);
-      return { hashes: this.#order.name, ...this.#engine.scan.remove(query, from) };
-    });
+    return await this.#walks.remove(...asked);
   }
 
   async plan(...asked: Asked<"plan">): Promise<ShardPlan & { cursor: number | null }> {
-    const [placement, hashes, query, cursor] = asked;
-    if (cursor > 0) await turn();
-    await this.#prepareRead(placement);
-    this.#order.assertSame(hashes);
-    // No flush: a plan says where fragments begin, and none of what is in them.
-    return { hashes: this.#order.name, ...this.#engine.listing.plan(query, cursor) };
+    return await this.#walks.plan(...asked);
   }
 
-  /** @throws ThrottrError `listing_lost` when the table has another order than the plan was made in */
   async fragments(...asked: Asked<"fragments">): Promise<Uint8Array> {
-    const [placement, hashes, query, parts, to, firstIndex] = asked;
-    return await this.#read(placement, () => {
-      this.#order.assertSame(hashes);
-      return inTurns(this.#engine.listing.fragments(query, parts, to, firstIndex));
-    });
+    return await this.#walks.fragments(...asked);
+  }
+
+  async dump(...asked: Asked<"dump">): Promise<ShardDump> {
+    return await this.#walks.dump(...asked);
   }
 
   /** Sweeps before it counts, and takes turns meanwhile. */
@@ -236,6 +243,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     // Totals count records that have expired until they are collected.
     await this.#prepareRead(placement);
     await this.#sweep();
+    this.#own.assertStill(placement);
     const { totals } = this.#engine;
     const semaphores = this.#engine.semaphores.figures(presentMs());
     await this.#commits.flush();
@@ -246,8 +254,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   }
 
   async limitFigures(placement: Placement): Promise<ShardLimitFigures> {
-    await this.#prepareRead(placement);
-    return this.#counts.limitFigures();
+    return await this.#read(placement, () => this.#counts.limitFigures());
   }
 
   async counterFigures(placement: Placement): Promise<YrmcdsFigures> {
@@ -255,18 +262,6 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       semaphores: this.#engine.semaphores.figures(presentMs()),
       requests: this.#engine.semaphoreRequests.counts,
     }));
-  }
-
-  /**
-   * Begins again where the object has restarted, as the order of its table has changed: clients may see a name twice.
-   */
-  async dump(...asked: Asked<"dump">): Promise<ShardDump> {
-    const [placement, hashes, cursor, bytesMax] = asked;
-    return await this.#read(placement, () => {
-      const from = this.#order.cursorIn(hashes, cursor);
-      const page = this.#engine.semaphorePages.dump(from, bytesMax, presentMs());
-      return { hashes: this.#order.name, ...page };
-    });
   }
 
   /** Asked of shard 0 alone. */
@@ -291,6 +286,34 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return this.#journal.hasNoted(index);
   }
 
+  async split(...asked: Asked<"split">): Promise<SplitFigures> {
+    const [placement, at] = asked;
+    await this.#prepareRead(placement);
+    return await this.#splitting.begin(at);
+  }
+
+  shardState(): ShardState | null {
+    if (this.#journal.placement === null) return null;
+    const { isForgetting } = this.#engine.ownership;
+    return { range: this.#own.ranges.range, split: this.#splitting.figures, isForgetting };
+  }
+
+  async adopt(...asked: Asked<"adopt">): Promise<AdoptOutcome> {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    return await this.#adoption.adopt(...asked);
+  }
+
+  async given(...asked: Asked<"given">): Promise<boolean> {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    return await this.#adoption.activate(...asked);
+  }
+
+  verdictOn(...asked: Asked<"verdictOn">): { verdict: Verdict; nowMs: number } {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    this.#advance();
+    return { verdict: this.#journal.split.verdictOn(...asked), nowMs: this.#engine.nowMs };
+  }
+
   /** Data that can't be read is data all the same: shard 0 must not take the namespace for a new one. */
   hasData(): boolean {
     return this.#unreadable !== null || this.#journal.hasData;
@@ -303,13 +326,15 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
    */
   #beforeWrite(placement: Placement): Promise<void> | null {
     if (this.#unreadable !== null) throw this.#unreadable;
-    return this.#claim.isOpen ? this.#claim.claim(placement) : null;
+    const isServing = this.#journal.split.isActive && this.#gate.opened === null;
+    return isServing && !this.#claim.isOpen ? null : this.#admit(placement);
   }
 
-  /** @throws ThrottrError `shard_moved` */
-  async #assertWritable(placement: Placement): Promise<void> {
-    await this.#beforeWrite(placement);
-    this.#own.assert(placement);
+  /** Whoever has waited here has to look at the range again. */
+  async #admit(placement: Placement): Promise<void> {
+    if (this.#adoption.isPending) await this.#adoption.ask();
+    else if (this.#claim.isOpen) await this.#claim.claim(placement);
+    for (let opened = this.#gate.opened; opened !== null; opened = this.#gate.opened) await opened;
   }
 
   /** Changes records at once, and answers when what was changed is durable. */
@@ -330,6 +355,8 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
    */
   async #read<T>(placement: Placement, read: () => T | Promise<T>): Promise<T> {
     await this.#prepareRead(placement);
+    // In the turn of the read: a shard that has split leaves out what it has given away.
+    this.#own.assertStill(placement);
     const answer = await read();
     await this.#commits.flush();
     return answer;
@@ -338,6 +365,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   /** Before records are read: moves the clock, and refuses data of another placement, and data that is missing. */
   async #prepareRead(placement: Placement): Promise<void> {
     if (this.#unreadable !== null) throw this.#unreadable;
+    if (this.#adoption.isPending) await this.#adoption.ask();
     if (this.#journal.placement === null) await this.#claim.assertNew(placement);
     else this.#own.assert(placement);
     this.#advance();
@@ -378,6 +406,11 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   override async alarm(): Promise<void> {
     this.#alarm.noteRing();
     if (this.#unreadable !== null) return;
+    if (this.#adoption.isPending) {
+      await this.#adoption.askByAlarm();
+      await this.#alarm.setForNext();
+      return;
+    }
     this.#advance();
     await this.#sweep();
     await this.#semaphoreWork.run();
@@ -393,6 +426,13 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     await this.#alarm.setForNext();
   }
 
+  /** The range that was adopted is in force: its holders are asked about as after a start. */
+  async #goOn(): Promise<void> {
+    this.#time.note();
+    this.#semaphoreWork.start(Infinity);
+    await this.#alarm.setForNext();
+  }
+
   /** Collects what has expired. */
   async #sweep(): Promise<void> {
     let cursor: number | null = 0;
@@ -404,7 +444,10 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
 
   async setClockBack(placement: Placement): Promise<number> {
     await this.#prepareRead(placement);
-    const lagMs = await this.#time.setBack(() => this.#advance());
+    const lagMs = await this.#time.setBack(() => {
+      this.#splitting.giveUp("the clock is set back");
+      this.#advance();
+    });
     if (lagMs > 0) {
       this.#semaphoreWork.noteSetBack();
       await this.#alarm.setForNext();
@@ -414,11 +457,13 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
 
   /** When the alarm has something to do, in the platform's time; Infinity for never. */
   #findDeadlineMs(): number {
+    if (this.#adoption.isPending) return this.#adoption.deadlineMs;
     return Math.min(this.#engine.findDeadline() ?? Infinity, this.#semaphoreWork.findDeadlineMs());
   }
 
   /** Writes what was applied, and asks for the alarm in the same turn, so that both are committed together. */
   async #commit(): Promise<void> {
+    for (let room = this.#splitting.room; room !== null; room = this.#splitting.room) await room;
     this.#mustWrite(() => this.#journal.append());
     const recordsMs = this.#engine.takeEarlierDeadline() ?? Infinity;
     await this.#alarm.setFor(Math.min(recordsMs, this.#semaphoreWork.findDeadlineMs()));

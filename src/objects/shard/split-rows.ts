@@ -5,6 +5,7 @@
  * Each method is one UPDATE, and the messages of a split follow from these rows: a shard that starts again says the same.
  * Nothing here moves a record.
  */
+import type { Verdict } from "../../base/calls/splits.ts";
 import { endOf, type Range } from "../../wire/range.ts";
 
 /** Columns that data without splits lacks, as SQL that adds them. */
@@ -58,9 +59,6 @@ export interface SplitState {
   readonly at: number;
   readonly phase: SplitPhase;
 }
-
-/** What a shard says to one that has adopted a part of its range, and asks whether it may serve it. */
-export type Verdict = "given" | "copying" | "givenUp" | "unknown";
 
 /** Boundaries that are remembered of what was given away; the first ones lead to the rest. */
 const GONE_MAX = 4096;

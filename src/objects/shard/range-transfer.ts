@@ -1,0 +1,102 @@
+/**
+ * The way of a copied range to the shard that adopts it: one row under way at a time, sent until it is acknowledged.
+ *
+ * A row keeps its number when it is sent again, and the other shard applies each number once. So it does no harm where the
+ * answer was lost, or where the first call comes late.
+ */
+import type { AdoptOutcome } from "../../base/calls/splits.ts";
+import type { Timers } from "../../base/timers.ts";
+import type { CopiedRow } from "../../engine/copy-queue.ts";
+import type { RangeCopy } from "../../engine/range-copy.ts";
+import { SPLIT_WAIT_MS } from "../../engine/sizes.ts";
+
+/** Before a row is sent again. */
+const RESEND_MS = 1000;
+
+/** The attempt at a split can't succeed any more. */
+export class AttemptFailed extends Error {}
+
+/** Offers a row under its number. */
+type Offer = (number: number, row: CopiedRow) => Promise<AdoptOutcome>;
+
+/** Of one attempt. */
+export class RangeTransfer {
+  readonly copy: RangeCopy;
+  readonly #timers: Timers;
+  readonly #offer: Offer;
+  /** The row that was not acknowledged yet. */
+  #row: CopiedRow | null = null;
+  #number = 0;
+  #sending: Promise<boolean> | null = null;
+  #isStopped = false;
+
+  constructor(timers: Timers, copy: RangeCopy, offer: Offer) {
+    this.#timers = timers;
+    this.copy = copy;
+    this.#offer = offer;
+  }
+
+  /** Everything was copied and acknowledged. */
+  get isTaken(): boolean {
+    return this.copy.isTaken && this.#row === null && !this.#isStopped;
+  }
+
+  /** Settled when the row under way was acknowledged, or never will be; null when none is under way. */
+  get progress(): Promise<void> | null {
+    return this.#sending?.then(ignore, ignore) ?? null;
+  }
+
+  /**
+   * Sends the next row, or waits for the one that is under way.
+   *
+   * @returns false when there is none
+   * @throws AttemptFailed
+   */
+  async send(): Promise<boolean> {
+    this.#sending ??= this.#send().finally(() => (this.#sending = null));
+    return await this.#sending;
+  }
+
+  /** The attempt is over: what is under way fails. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  async #send(): Promise<boolean> {
+    this.#assertGoesOn();
+    this.#row = this.copy.next();
+    if (this.#row === null) return false;
+    this.#number++;
+    const untilMs = this.#timers.nowMs() + SPLIT_WAIT_MS;
+    for (;;) {
+      const failure = await this.#attempt(this.#row);
+      this.#assertGoesOn();
+      if (failure === null) break;
+      if (this.#timers.nowMs() >= untilMs) throw new AttemptFailed(failure);
+      await this.#timers.wait(RESEND_MS);
+      this.#assertGoesOn();
+    }
+    this.#row = null;
+    return true;
+  }
+
+  /** Null once the row is acknowledged; else why it is not, though it may be applied. */
+  async #attempt(row: CopiedRow): Promise<string | null> {
+    let outcome: AdoptOutcome;
+    try {
+      outcome = await this.#offer(this.#number, row);
+    } catch (error) {
+      return String(error);
+    }
+    if (outcome !== "applied") throw new AttemptFailed(`the other shard says: ${outcome}`);
+    return null;
+  }
+
+  #assertGoesOn(): void {
+    if (this.#isStopped) throw new AttemptFailed("the attempt was given up");
+  }
+}
+
+function ignore(): void {
+  // What follows from a failure is up to the attempt.
+}

@@ -1,0 +1,236 @@
+/**
+ * Splitting: how a shard gives the upper part of its range to a new shard, while it serves all of it.
+ *
+ * The attempt is stored; then the records of the part are copied to the new shard, and with them every change. When little
+ * is left, a gate holds calls back, the last changes go over, and one row says that the part is given. That row is the moment
+ * of the split: before it this shard owns all, and after it the other one has all of the part on its disk. Then the other
+ * shard is told, again and again until it has answered, also after a restart.
+ *
+ * Each message says what is on disk already, as the platform's output gate holds calls until the rows before them are. So a
+ * crash, here or there, leaves one owner of each key.
+ */
+import { presentMs } from "../../base/clock.ts";
+import type { SplitFigures } from "../../base/calls/splits.ts";
+import type { Environment } from "../../base/environment.ts";
+import { logWarning } from "../../base/log.ts";
+import { shardName } from "../../base/names.ts";
+import { shardStub } from "../../base/stubs.ts";
+import type { Timers } from "../../base/timers.ts";
+import { inTurns, turn } from "../../base/turn.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { HashKey } from "../../engine/hash.ts";
+import { middleBySize } from "../../engine/size-choice.ts";
+import { SPLIT_KEEP_MS, SPLIT_RESUME_MS, SPLIT_SWITCH_BYTES } from "../../engine/sizes.ts";
+import { SPLIT_SWITCH_MS } from "../../engine/sizes.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { endOf, widthOf, type Range } from "../../wire/range.ts";
+import type { Gate } from "./gate.ts";
+import type { Journal } from "./journal.ts";
+import { AttemptFailed, RangeTransfer } from "./range-transfer.ts";
+import { SplitPhase } from "./split-rows.ts";
+
+/** The first pause before the other shard is told again that it owns the range, and the longest. */
+const TELL_MS_MIN = 1000;
+const TELL_MS_MAX = 60_000;
+
+/** The shard. */
+export interface SplittingHost extends Timers {
+  /** Name of the object. */
+  readonly name: string;
+  readonly engine: Engine;
+  readonly journal: Journal;
+  /** Seed of the placement. */
+  readonly seed: HashKey;
+  readonly gate: Gate;
+  /** What the shard owns. */
+  range(): Range;
+  /** Executes what writes; a failure resets the object. */
+  write(write: () => void): void;
+}
+
+/** Of one shard. */
+export class Splitting {
+  readonly #env: Environment;
+  readonly #host: SplittingHost;
+  /** The copy on its way; null when none is. */
+  #transfer: RangeTransfer | null = null;
+
+  constructor(env: Environment, host: SplittingHost) {
+    this.#env = env;
+    this.#host = host;
+  }
+
+  /** The split under way; null when none is. */
+  get figures(): SplitFigures | null {
+    const { split, attempt } = this.#host.journal.split;
+    return split && { at: split.at, attempt, isGiven: split.phase === SplitPhase.given };
+  }
+
+  /**
+   * While the other shard has to take rows before more are written: commits wait for this, then look again.
+   *
+   * @returns null when there is room
+   */
+  get room(): Promise<void> | null {
+    const { copy } = this.#host.engine.ownership;
+    return copy?.isFull === true ? (this.#transfer?.progress ?? null) : null;
+  }
+
+  /** After a start: goes on with the split that was under way. */
+  resume(): void {
+    const { split, attempt } = this.#host.journal.split;
+    if (split === null) return;
+    if (split.phase === SplitPhase.given) this.#host.waitUntil(this.#tell(split.at));
+    else this.#host.waitUntil(this.#beginAgain(split.at, attempt));
+  }
+
+  async #beginAgain(at: number, attempt: number): Promise<void> {
+    await this.#host.wait(SPLIT_RESUME_MS);
+    // Another attempt may have begun meanwhile, or the split be given up.
+    if (this.#host.journal.split.attempt === attempt && this.figures !== null) await this.#run(at);
+  }
+
+  /**
+   * Begins a split.
+   *
+   * @param at first hash of the upper part; null for the middle of the records, by their bytes
+   * @throws ThrottrError `split_refused`
+   */
+  async begin(at: number | null): Promise<SplitFigures> {
+    this.#assertIdle();
+    const middle = at ?? (await this.#middle());
+    this.#assertIdle();
+    const { from, to } = this.#host.range();
+    if (!Number.isInteger(middle) || middle <= from || middle >= endOf({ from, to })) {
+      throw refused(`the shard owns the hashes from ${from} to ${endOf({ from, to }) - 1}`);
+    }
+    this.#host.waitUntil(this.#run(middle));
+    return this.figures!;
+  }
+
+  /** Where the shard has little to divide, the middle of its range. */
+  async #middle(): Promise<number> {
+    const { engine, seed } = this.#host;
+    const range = this.#host.range();
+    const sums = await inTurns(engine.ownership.weigh(range, seed));
+    return middleBySize(sums, range) ?? range.from + Math.ceil(widthOf(range) / 2);
+  }
+
+  #assertIdle(): void {
+    const { journal, engine } = this.#host;
+    if (journal.placement === null) throw refused("the shard has no data");
+    if (!journal.split.isActive) throw refused("the range of the shard is not in force yet");
+    if (journal.split.split?.phase === SplitPhase.given || this.#transfer !== null) {
+      throw refused("a split of the shard is under way");
+    }
+    if (engine.ownership.isForgetting) throw refused("the last split of the shard is a moment ago");
+  }
+
+  /** Stops the split under way, unless the part was given already. */
+  giveUp(reason: string): void {
+    const { engine, journal, name } = this.#host;
+    if (journal.split.split?.phase !== SplitPhase.copying) return;
+    if (engine.ownership.copy !== null) engine.ownership.giveUp();
+    this.#transfer?.stop();
+    this.#transfer = null;
+    this.#host.write(() => journal.split.giveUp());
+    logWarning("split_given_up", { shard: name, error: reason });
+  }
+
+  /** An attempt, from its row on: all of it up to the first message is one turn. */
+  async #run(at: number): Promise<void> {
+    const { journal, engine, seed } = this.#host;
+    this.#host.write(() => journal.split.begin(at));
+    const offer = journal.offerFrom(at, this.#host.range());
+    const copy = engine.ownership.copyRange(offer.range, seed);
+    const transfer = new RangeTransfer(this.#host, copy, async (number, { row, usage }) => {
+      return await this.#child(at).adopt(offer, number, row, usage);
+    });
+    this.#transfer = transfer;
+    try {
+      await this.#copy(transfer);
+    } catch (error) {
+      if (!(error instanceof AttemptFailed)) throw error;
+      if (this.#transfer === transfer) this.giveUp(error.message);
+      return;
+    }
+    this.#transfer = null;
+    await this.#tell(at);
+    await this.#forget();
+  }
+
+  /** Copies all there is, and gives it away. */
+  async #copy(transfer: RangeTransfer): Promise<void> {
+    const { copy } = transfer;
+    for (;;) {
+      const isShort = copy.isWalked && copy.queuedBytes <= SPLIT_SWITCH_BYTES;
+      if (isShort && (await this.#switch(transfer))) return;
+      if (await transfer.send()) continue;
+      if (!copy.step()) continue;
+      await turn();
+    }
+  }
+
+  /**
+   * Hands the last changes over, while calls wait, and gives the range away.
+   *
+   * What else changes records, such as leases that end, is not held back: it goes over with the rest, for the range is given
+   * in a turn in which nothing is left.
+   *
+   * @returns false where the other shard was too slow
+   */
+  async #switch(transfer: RangeTransfer): Promise<boolean> {
+    const { engine, journal, gate } = this.#host;
+    gate.close();
+    try {
+      const late = this.#host.wait(SPLIT_SWITCH_MS).then(() => true);
+      for (;;) {
+        if (engine.isDirty) this.#host.write(() => journal.append());
+        if (transfer.isTaken) {
+          this.#host.write(() => journal.give(this.#host.range()));
+          return true;
+        }
+        if (await Promise.race([late, transfer.send().then(() => false)])) return false;
+      }
+    } finally {
+      gate.open();
+    }
+  }
+
+  /** Tells the other shard that the range is its own, until it has said that it knows. */
+  async #tell(at: number): Promise<void> {
+    const { journal, engine, name } = this.#host;
+    const { attempt } = journal.split;
+    for (let pauseMs = TELL_MS_MIN; ; pauseMs = Math.min(2 * pauseMs, TELL_MS_MAX)) {
+      try {
+        engine.advance(presentMs());
+        if (await this.#child(at).given(attempt, engine.nowMs)) break;
+        logWarning("split_untold", { shard: name, error: "the other shard has no such range" });
+      } catch (error) {
+        logWarning("split_untold", { shard: name, error: String(error) });
+      }
+      await this.#host.wait(pauseMs);
+    }
+    this.#host.write(() => journal.split.noteActivated());
+  }
+
+  /** Drops what was given away, once listings have ended that began before. */
+  async #forget(): Promise<void> {
+    await this.#host.wait(SPLIT_KEEP_MS);
+    for (let cursor: number | null = 0; cursor !== null;) {
+      cursor = this.#host.engine.ownership.forgetStep(cursor);
+      await turn();
+    }
+  }
+
+  /** The shard that gets the part from a hash on; a new stub each time, as one whose object was reset stays broken. */
+  #child(at: number): ReturnType<typeof shardStub> {
+    const { name, journal } = this.#host;
+    const { namespace } = shardName.parse(name);
+    return shardStub(this.#env, shardName.at(namespace, at, journal.placement!.shards));
+  }
+}
+
+function refused(reason: string): ThrottrError {
+  return new ThrottrError("split_refused", `${reason}; nothing was changed`);
+}

@@ -1,0 +1,216 @@
+/** A shard that gives a part of its range to a new one, while it is written to. */
+import {
+  abortAllDurableObjects,
+  evictAllDurableObjects,
+  reset,
+  runDurableObjectAlarm,
+  runInDurableObject,
+} from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { afterEach, describe, expect, it } from "vitest";
+import type { ShardState } from "../../src/base/calls/splits.ts";
+import { readSettings } from "../../src/base/settings.ts";
+import { ShardMap } from "../../src/dispatch/shard-map.ts";
+import type { Shard } from "../../src/objects/shard/shard.ts";
+import { binaryString } from "../../src/wire/bytes.ts";
+import { Keyspace } from "../../src/wire/keyspace.ts";
+import { hexOfHash, isIn, type Range } from "../../src/wire/range.ts";
+import type { Throttr } from "../../src/worker/rpc.ts";
+import { bytesOf } from "../support/frames/index.ts";
+import { holdSync } from "../support/pool/shards.ts";
+
+type Stub = Service<typeof Throttr>;
+const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
+const TTL = { ttlMs: 3_600_000 };
+const KEYS = Array.from({ length: 80 }, (_, i) => `key:${i}`);
+
+let namespaces = 0;
+
+afterEach(async () => {
+  await reset();
+});
+
+/** A namespace whose shards split. */
+class Splits {
+  readonly ns = `splits-${namespaces++}`;
+  readonly binding = entrypoint({ props: { namespace: this.ns } });
+  readonly #map: ShardMap;
+
+  constructor() {
+    const { SHARDS, SHARD_SECRET } = readSettings(env);
+    this.#map = new ShardMap(this.ns, SHARDS, SHARD_SECRET);
+  }
+
+  stub(label: string): DurableObjectStub<Shard> {
+    return env.SHARD.getByName(`${this.ns}/${label}`);
+  }
+
+  async state(label = "0"): Promise<ShardState> {
+    return (await this.stub(label).shardState())!;
+  }
+
+  hashOf(key: string, keyspace: number = Keyspace.throttr): number {
+    return this.#map.hashOf(keyspace, bytesOf(key), 0, key.length);
+  }
+
+  /** Begins a split in the middle of the records; returns the label of the new shard. */
+  async begin(label = "0", at: number | null = null): Promise<string> {
+    const { range } = await this.state(label);
+    const begun = await this.stub(label).split(this.#map.placementOf(range), at);
+    return hexOfHash(begun.at);
+  }
+
+  /** Splits a shard, and waits until the other one knows. */
+  async split(label = "0", at: number | null = null): Promise<string> {
+    const upper = await this.begin(label, at);
+    await this.until(label, ({ split }) => split === null);
+    return upper;
+  }
+
+  async until(label: string, isReached: (state: ShardState) => boolean): Promise<void> {
+    for (let i = 0; !isReached(await this.state(label)); i++) {
+      if (i > 500) throw new Error(`the split goes on: ${JSON.stringify(await this.state(label))}`);
+      await scheduler.wait(10);
+    }
+  }
+
+  /** Ends the running instances, without a word or in the middle of what they do. */
+  async restart(isSudden: boolean): Promise<void> {
+    if (isSudden) await abortAllDurableObjects();
+    else await evictAllDurableObjects();
+  }
+
+  async expectQuotas(quotas: ReadonlyMap<string, number>): Promise<void> {
+    for (const [key, quota] of quotas) {
+      const counter = await this.binding.query(key);
+      expect([key, counter?.quota]).toEqual([key, BigInt(quota)]);
+    }
+  }
+}
+
+async function filled(): Promise<{ splits: Splits; quotas: Map<string, number> }> {
+  const splits = new Splits();
+  const quotas = new Map<string, number>();
+  for (const key of KEYS) {
+    await splits.binding.increment(key, { by: 5, ...TTL });
+    quotas.set(key, 5);
+  }
+  return { splits, quotas };
+}
+
+function inRange(splits: Splits, range: Range): string[] {
+  return KEYS.filter((key) => isIn(range, splits.hashOf(key)));
+}
+
+describe("a split of a shard", () => {
+  it("every record is found after a split, and both shards have some", async () => {
+    const { splits, quotas } = await filled();
+    const upper = await splits.split();
+    const lower = (await splits.state()).range;
+    const given = (await splits.state(upper)).range;
+    expect(lower.to).toBe(given.from);
+    expect(inRange(splits, lower).length).toBeGreaterThan(2);
+    expect(inRange(splits, given).length).toBeGreaterThan(2);
+    await splits.expectQuotas(quotas);
+  });
+
+  it("both shards take writes after a split, and have them after a crash", async () => {
+    const { splits, quotas } = await filled();
+    await splits.split();
+    for (const key of KEYS) {
+      expect(await splits.binding.increment(key, { by: 2, ...TTL })).toBe(7n);
+      quotas.set(key, 7);
+    }
+    await splits.restart(true);
+    await splits.expectQuotas(quotas);
+  });
+
+  it("no write is lost or applied twice that comes while a shard splits, twice over", async () => {
+    const { splits, quotas } = await filled();
+    let isOver = false;
+    const writers = KEYS.slice(0, 8).map(async (_, writer) => {
+      for (let i = writer; !isOver; i = (i + 8) % KEYS.length) {
+        const key = KEYS[i]!;
+        const before = quotas.get(key)!;
+        const quota = await splits.binding.increment(key, { by: 1, ...TTL });
+        expect(quota).toBe(BigInt(before + 1));
+        quotas.set(key, before + 1);
+      }
+    });
+    const upper = await splits.split();
+    await splits.split(upper);
+    isOver = true;
+    await Promise.all(writers);
+    await splits.expectQuotas(quotas);
+    await splits.restart(true);
+    await splits.expectQuotas(quotas);
+  });
+
+  it("a listing has each record once after splits", async () => {
+    const { splits } = await filled();
+    const upper = await splits.split();
+    await splits.split(upper);
+    const page = await splits.binding.list({ limit: 1000 });
+    expect(page.records.map(({ key }) => binaryString(key, 0, key.length)).toSorted()).toEqual(KEYS.toSorted());
+  });
+
+  it("a lease and the resources of its semaphore go along", async () => {
+    const { splits } = await filled();
+    const names = Array.from({ length: 24 }, (_, i) => `semaphore:${i}`);
+    const leases = new Map<string, string>();
+    for (const name of names) {
+      const lease = await splits.binding.acquire(name, { resources: 2, maximum: 3, ...TTL });
+      leases.set(name, lease!.leaseId);
+    }
+    await splits.split();
+    for (const name of names) {
+      expect(await splits.binding.acquire(name, { resources: 2, maximum: 3, ...TTL })).toBeNull();
+      expect(await splits.binding.release(name, leases.get(name)!)).toBe(true);
+    }
+    await splits.restart(true);
+    for (const name of names) {
+      const lease = await splits.binding.acquire(name, { resources: 3, maximum: 3, ...TTL });
+      expect(lease).not.toBeNull();
+    }
+  });
+
+  it("a shard that restarts during the copy serves all of its range, and gives it later", async () => {
+    const { splits, quotas } = await filled();
+    await runInDurableObject(splits.stub("0"), async (shard) => {
+      const { range } = shard.shardState()!;
+      const map = new ShardMap(splits.ns, 4, "");
+      await shard.split(map.placementOf(range), null);
+    });
+    await splits.restart(true);
+    await splits.expectQuotas(quotas);
+  });
+
+  it("a new shard that was never told asks the other one when a request comes", async () => {
+    const { splits, quotas } = await filled();
+    const upper = await splits.begin();
+    // The platform refuses calls of a method that an instance has of its own: as if none had arrived.
+    await runInDurableObject(splits.stub(upper), (shard) => {
+      shard.given = async () => await Promise.reject(new Error("not reached"));
+    });
+    await splits.until("0", ({ split }) => split?.isGiven !== false);
+    await splits.expectQuotas(quotas);
+  });
+
+  it("a new shard drops what it has adopted when the attempt was given up", async () => {
+    const { splits, quotas } = await filled();
+    const at = 2 ** 29;
+    const upper = hexOfHash(at);
+    const release = await holdSync(splits.stub(upper));
+    await splits.begin("0", at);
+    await scheduler.wait(100);
+    await runInDurableObject(splits.stub("0"), async (shard) => {
+      const { range } = shard.shardState()!;
+      await shard.setClockBack(new ShardMap(splits.ns, 4, "").placementOf(range));
+    });
+    expect((await splits.state(upper))?.range.from).toBe(at);
+    await release();
+    await runDurableObjectAlarm(splits.stub(upper));
+    expect(await splits.stub(upper).shardState()).toBeNull();
+    await splits.expectQuotas(quotas);
+  });
+});
