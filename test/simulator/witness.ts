@@ -125,6 +125,19 @@ export class Witness implements Watcher {
     this.#dialed.get(number)!.endBegun ??= this.#moments.now();
   }
 
+  /**
+   * Says which shards have had keys of which range that the namespace began with: checkers know keys by the latter. To be
+   * called when the run has ended.
+   */
+  addSplits(objects: Iterable<SimulatedObject>, shards: number): void {
+    for (const object of objects) {
+      const [, namespace, from] = SPLIT_NAME.exec(object.name) ?? [];
+      if (object.className !== "Shard" || from === undefined) continue;
+      const index = Math.floor((Number.parseInt(from, 16) * shards) / 2 ** 32);
+      this.facts.addMember(`Shard ${namespace}/${index}`, nameOf(object));
+    }
+  }
+
   /** Adds all connections to the facts. To be called when the run has ended. */
   addConnections(): void {
     // Callers got nothing of an old copy after the last event that it took from outside, even where it lived on.
@@ -141,6 +154,9 @@ export class Witness implements Watcher {
     }
   }
 }
+
+/** The range of a shard that a split has made begins at the hash in its name. */
+const SPLIT_NAME = /^(.*)\/([0-9a-f]{8})$/;
 
 export const nameOf = ({ className, name }: SimulatedObject): string => `${className} ${name}`;
 

@@ -200,6 +200,7 @@ export class World {
     this.#untilEnded();
     time.runUntil(time.nowMs + REST_MS, () => this.#auditor.isAtRest());
     this.witness.addConnections();
+    this.witness.addSplits(this.cluster.objects, Number(this.#options.variables["SHARDS"]));
     if (this.violations.length === 0) {
       this.violations.push(...this.#auditor.check());
       for (const workload of workloads) this.violations.push(...workload.check(this));

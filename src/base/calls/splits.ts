@@ -40,6 +40,8 @@ export interface SplitFigures {
 /** What a shard says of itself. */
 export interface ShardState {
   readonly range: Range;
+  /** False while the range is adopted, and not in force. */
+  readonly isActive: boolean;
   /** Null when no split is under way. */
   readonly split: SplitFigures | null;
   /** Records of a range that was given away are still in memory: no split can begin. */

@@ -66,11 +66,13 @@ export class Adoption {
     row: Uint8Array,
     usage: Uint8Array,
   ): Promise<AdoptOutcome> {
-    const { journal, name } = this.#host;
+    const { journal, engine, name } = this.#host;
     const { place } = shardName.parse(name);
     // A name of another range would be served under this one for good.
     if (place.kind !== "split" || place.from !== offer.range.from) return "gap";
     const before = journal.placement;
+    // Rows have times of the other shard: to a clock that was read long ago they would seem to be ahead.
+    engine.advance(presentMs());
     let outcome: AdoptOutcome = "gap";
     this.#host.write(() => (outcome = journal.adopt(offer, number, row, usage)));
     if (journal.placement !== before) {

@@ -294,8 +294,12 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
 
   shardState(): ShardState | null {
     if (this.#journal.placement === null) return null;
-    const { isForgetting } = this.#engine.ownership;
-    return { range: this.#own.ranges.range, split: this.#splitting.figures, isForgetting };
+    return {
+      range: this.#own.ranges.range,
+      isActive: this.#journal.split.isActive,
+      split: this.#splitting.figures,
+      isForgetting: this.#engine.ownership.isForgetting,
+    };
   }
 
   async adopt(...asked: Asked<"adopt">): Promise<AdoptOutcome> {

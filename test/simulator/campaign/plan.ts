@@ -12,6 +12,8 @@ export interface Plan {
   /** Of all clients together, about. */
   readonly operations: number;
   readonly durationMs: number;
+  /** Of shards, that an operator asks for. */
+  readonly splits: number;
   readonly workloads: readonly WorkloadName[];
   readonly variables: Readonly<Record<string, string>>;
   /** What the run begins with. Where that is not today's code, a deployment puts it in place. */
@@ -30,6 +32,7 @@ export const SEEDS = 2 ** 32;
 const DURATION_MS = 600_000;
 const SHARDS_MAX = 8;
 const CLIENTS = { least: 10, most: 100 };
+const SPLITS = { share: 0.5, least: 1, most: 40 };
 const OPERATIONS = { least: 1_500, most: 5_000 };
 /** Messages that a channel keeps for listeners that come back. */
 const REPLAYED = [0, 0, 1, 5, 50, 1000];
@@ -39,6 +42,8 @@ export function planOf(seed: number): Plan {
   const names = Object.keys(WORKLOADS) as WorkloadName[];
   // Of its own source: a workload more leaves the rest of a plan as it is.
   const choice = random.fork("workloads");
+  // The same for splits.
+  const splitting = random.fork("splits");
   const some = names.filter(() => choice.chance(0.5));
   const shards = 1 + random.int(SHARDS_MAX);
   return {
@@ -48,6 +53,9 @@ export function planOf(seed: number): Plan {
     clients: Math.round(random.skewed(CLIENTS.least, CLIENTS.most)),
     operations: Math.round(random.skewed(OPERATIONS.least, OPERATIONS.most)),
     durationMs: DURATION_MS,
+    splits: splitting.chance(SPLITS.share)
+      ? Math.round(splitting.skewed(SPLITS.least, SPLITS.most))
+      : 0,
     workloads: some.length > 0 ? some : [choice.pick(names)],
     variables: {
       ACCESS: "open",

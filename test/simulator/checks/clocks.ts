@@ -30,6 +30,85 @@ export interface StepBack {
 export class ClockHistory {
   readonly #steps = new Map<string, Step[]>();
   readonly #starts = new Map<string, number[]>();
+  readonly #members = new Map<string, string[]>();
+
+  /**
+   * An object did a part of the work of another one, and takes over its time: the time of the work may be that of either, and
+   * as far from either clock as the clocks are apart.
+   */
+  addMember(object: string, member: string): void {
+    const members = this.#members.get(object);
+    if (members === undefined) this.#members.set(object, [object, member]);
+    else members.push(member);
+  }
+
+  #membersOf(object: string): readonly string[] {
+    return this.#members.get(object) ?? [object];
+  }
+
+  /** How far the clocks of those who did an object's work are apart at most. */
+  #spreadOf(object: string): number {
+    const members = this.#membersOf(object);
+    if (members.length === 1) return 0;
+    const offsets = members.flatMap((member) =>
+      this.#stepsOf(member).map(({ offsetMs }) => offsetMs),
+    );
+    return Math.max(...offsets) - Math.min(...offsets);
+  }
+
+  /** Whether the clock of an object was never set during the run. */
+  isSteady(object: string): boolean {
+    return (
+      this.#spreadOf(object) === 0 &&
+      this.#membersOf(object).every((member) => this.#isSteadyOfOne(member))
+    );
+  }
+
+  /** When lives of an object started, in the order of time. */
+  startsOf(object: string): readonly number[] {
+    const starts = this.#membersOf(object).flatMap((member) => this.#startsOfOne(member));
+    return starts.toSorted((a, b) => a - b);
+  }
+
+  /** How often the clock of one object, not of its members, was set, or found to be another one. */
+  stepCount(object: string): number {
+    return this.#stepsOf(object).length - 1;
+  }
+
+  /** When the clock of an object went back, in the order of time. */
+  stepsBack(object: string): StepBack[] {
+    return this.#membersOf(object)
+      .flatMap((member) => this.#stepsBackOfOne(member))
+      .toSorted((a, b) => a.atMs - b.atMs);
+  }
+
+  /** The least and the greatest time that an object may have had between two moments of true time. */
+  spanOf(object: string, beginMs: number, endMs: number): MsSpan {
+    const spans = this.#membersOf(object).map((one) => this.#spanOfOne(one, beginMs, endMs));
+    return {
+      fromMs: Math.min(...spans.map(({ fromMs }) => fromMs)),
+      toMs: Math.max(...spans.map(({ toMs }) => toMs)) + this.#spreadOf(object),
+    };
+  }
+
+  /** By how much an object's time may have been ahead of its clock between two moments, because that went back. */
+  lagMost(object: string, beginMs: number, endMs: number): number {
+    const lags = this.#membersOf(object).map((one) => this.#lagMostOfOne(one, beginMs, endMs));
+    return Math.max(...lags) + this.#spreadOf(object);
+  }
+
+  /**
+   * How much of an object's time may have passed from a moment of one span of true time to a later one of another span. What a
+   * restart may have taken back is left out: see `ObjectTime`.
+   */
+  elapsed(object: string, from: MsSpan, to: MsSpan): MsSpan {
+    const spans = this.#membersOf(object).map((member) => this.#elapsedOfOne(member, from, to));
+    const spreadMs = this.#spreadOf(object);
+    return {
+      fromMs: spreadMs > 0 ? 0 : Math.min(...spans.map(({ fromMs }) => fromMs)),
+      toMs: Math.max(...spans.map(({ toMs }) => toMs)) + spreadMs,
+    };
+  }
 
   /**
    * The clock of an object is set: from `atMs` of true time on it shows true time and the offset. Called in the order of time,
@@ -49,23 +128,15 @@ export class ClockHistory {
     else starts.push(atMs);
   }
 
-  /** Whether the clock of an object was never set during the run. */
-  isSteady(object: string): boolean {
+  #isSteadyOfOne(object: string): boolean {
     return this.#stepsOf(object).every(({ atMs }) => atMs === -Infinity);
   }
 
-  /** When lives of an object started, in the order of time. */
-  startsOf(object: string): readonly number[] {
+  #startsOfOne(object: string): readonly number[] {
     return this.#starts.get(object) ?? [];
   }
 
-  /** How often the clock of an object was set, or found to be another one. */
-  stepCount(object: string): number {
-    return this.#stepsOf(object).length - 1;
-  }
-
-  /** When the clock of an object went back, in the order of time. */
-  stepsBack(object: string): StepBack[] {
+  #stepsBackOfOne(object: string): StepBack[] {
     const back: StepBack[] = [];
     let offset = -Infinity;
     for (const { atMs, offsetMs } of this.#stepsOf(object)) {
@@ -75,8 +146,7 @@ export class ClockHistory {
     return back;
   }
 
-  /** The least and the greatest time that an object may have had between two moments of true time. */
-  spanOf(object: string, beginMs: number, endMs: number): MsSpan {
+  #spanOfOne(object: string, beginMs: number, endMs: number): MsSpan {
     let least = Infinity;
     for (const { atMs, offsetMs } of this.#stepsOf(object)) {
       if (atMs > endMs) break;
@@ -87,8 +157,7 @@ export class ClockHistory {
     return { fromMs: Math.floor(least) - ROUNDING_MS, toMs: Math.ceil(endMs + leadMs) };
   }
 
-  /** By how much an object's time may have been ahead of its clock between two moments, because that went back. */
-  lagMost(object: string, beginMs: number, endMs: number): number {
+  #lagMostOfOne(object: string, beginMs: number, endMs: number): number {
     let most = 0;
     for (const { atMs, offsetMs } of this.#stepsOf(object)) {
       if (atMs > endMs) break;
@@ -118,11 +187,7 @@ export class ClockHistory {
     return last === null ? 0 : leadAfter(leadMs, last, ms);
   }
 
-  /**
-   * How much of an object's time may have passed from a moment of one span of true time to a later one of another span. What a
-   * restart may have taken back is left out: see `ObjectTime`.
-   */
-  elapsed(object: string, from: MsSpan, to: MsSpan): MsSpan {
+  #elapsedOfOne(object: string, from: MsSpan, to: MsSpan): MsSpan {
     let jumpsMs = 0;
     let pace = 1;
     let offset = Infinity;

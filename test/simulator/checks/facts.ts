@@ -54,6 +54,7 @@ export class Facts {
   readonly #lives = new Map<string, LifeSpan[]>();
   readonly #stale: StaleSpan[] = [];
   readonly #outages = new Map<string, Outage[]>();
+  readonly #members = new Map<string, string[]>();
 
   constructor(clocks = new ClockHistory()) {
     this.clocks = clocks;
@@ -80,8 +81,20 @@ export class Facts {
     else outages.push(outage);
   }
 
+  /** An object did a part of the work of another one: what befell it counts for both. */
+  addMember(object: string, member: string): void {
+    const members = this.#members.get(object);
+    if (members === undefined) this.#members.set(object, [object, member]);
+    else members.push(member);
+    this.clocks.addMember(object, member);
+  }
+
+  #membersOf(object: string): readonly string[] {
+    return this.#members.get(object) ?? [object];
+  }
+
   livesOf(object: string): readonly LifeSpan[] {
-    return this.#lives.get(object) ?? [];
+    return this.#membersOf(object).flatMap((member) => this.#lives.get(member) ?? []);
   }
 
   /** The object was reset between two moments. */
@@ -103,8 +116,9 @@ export class Facts {
   /** The moment that an answer of an object to a call since `from` may be as old as. */
   staleSince(object: string, from: Moment, to: Moment): Moment {
     let since = from;
+    const members = this.#membersOf(object);
     for (const span of this.#stale) {
-      if (span.object !== object) continue;
+      if (!members.includes(span.object)) continue;
       if (isBefore(span.asOf, to) && isBefore(from, span.until)) since = earlier(since, span.asOf);
     }
     return since;
@@ -112,13 +126,15 @@ export class Facts {
 
   /** A second copy of the object took calls between two moments. */
   hadCopy(object: string, from: Moment, to: Moment): boolean {
+    const members = this.#membersOf(object);
     return this.#stale.some(
-      (span) => span.object === object && isBefore(span.asOf, to) && isBefore(from, span.until),
+      (span) =>
+        members.includes(span.object) && isBefore(span.asOf, to) && isBefore(from, span.until),
     );
   }
 
   hadOutage(object: string, from: Moment, to: Moment): boolean {
-    const outages = this.#outages.get(object) ?? [];
+    const outages = this.#membersOf(object).flatMap((member) => this.#outages.get(member) ?? []);
     return outages.some((outage) => isBefore(outage.from, to) && isBefore(from, outage.until));
   }
 }

@@ -128,7 +128,7 @@ function splits(random: Random): Partial<Sizes> {
     SPLIT_QUEUE_BYTES: whole(random, 1024, 65_536),
     SPLIT_ROW_BYTES: whole(random, 256, 16_384),
     SPLIT_STEP_BYTES: whole(random, 128, 8192),
-    SPLIT_SWITCH_BYTES: whole(random, 0, 8192),
+    SPLIT_SWITCH_BYTES: whole(random, 1, 8192),
     SPLIT_SWITCH_MS: whole(random, 10, 2000),
     SPLIT_WAIT_MS: whole(random, 1000, 60_000),
     SPLIT_RESUME_MS: whole(random, 10, 30_000),

@@ -6,6 +6,7 @@ import { Limits } from "./limits.ts";
 import { Listings } from "./listings.ts";
 import { Records } from "./records.ts";
 import { Semaphores } from "./semaphores.ts";
+import { Splits } from "./splits.ts";
 
 export type WorkloadName = "channels" | "limits" | "listings" | "records" | "semaphores";
 
@@ -18,7 +19,7 @@ export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>>
   semaphores: (plan) => new Semaphores(plan),
 };
 
-/** They share the clients and the operations of the run. */
+/** They share the clients and the operations of the run; an operator splits shards beside them. */
 export function workloadsOf(plan: Plan): Workload[] {
   const { workloads } = plan;
   const share = {
@@ -26,5 +27,6 @@ export function workloadsOf(plan: Plan): Workload[] {
     clients: Math.ceil(plan.clients / workloads.length),
     operations: Math.ceil(plan.operations / workloads.length),
   };
-  return workloads.map((name) => WORKLOADS[name](share));
+  const some = workloads.map((name) => WORKLOADS[name](share));
+  return plan.splits > 0 ? [...some, new Splits(plan)] : some;
 }

@@ -1,0 +1,139 @@
+/**
+ * An operator splits shards at random moments, while clients of other workloads use them. In the end every split must be over,
+ * and the shards that serve must own the circle of hashes once.
+ */
+import type { ShardState, SplitCalls } from "../../../src/base/calls/splits.ts";
+import { KeyHash } from "../../../src/dispatch/placement.ts";
+import { CIRCLE, endOf, widthOf, type Range } from "../../../src/wire/range.ts";
+import type { Plan } from "../campaign/plan.ts";
+import type { Violation } from "../checks/history.ts";
+import type { Random } from "../kernel/random.ts";
+import type { SimulatedObject } from "../platform/object.ts";
+import type { RunningLife } from "../platform/running-life.ts";
+import { makeStub } from "../platform/stub.ts";
+import type { Workload, World } from "../world.ts";
+
+/** Splits in the middle of the records, as the shard chooses it. */
+const MIDDLE_SHARE = 0.6;
+/** Of a range: so near to its ends are some splits. */
+const EDGE_SHARE = 0.1;
+/** How long a split may take once nothing goes wrong any more. */
+const SETTLE_MS = 600_000;
+const LOOK_MS = 5000;
+
+/** Methods as a stub has them. */
+type Asynchronous<Calls> = {
+  [Name in keyof Calls]: Calls[Name] extends (...asked: infer Asked) => infer Answer
+    ? (...asked: Asked) => Promise<Awaited<Answer>>
+    : never;
+};
+
+/** A shard, and what it says of itself. */
+interface Seen {
+  readonly name: string;
+  readonly state: ShardState;
+}
+
+export class Splits implements Workload {
+  readonly name = "splits";
+  readonly #count: number;
+  readonly #durationMs: number;
+  readonly #fingerprint = new KeyHash("default", "").fingerprint;
+  #seen: readonly Seen[] = [];
+
+  constructor(plan: Plan) {
+    this.#count = plan.splits;
+    this.#durationMs = plan.durationMs;
+  }
+
+  start(world: World): void {
+    world.start("operator", async (life) => await this.#work(world, life));
+  }
+
+  async #work(world: World, life: RunningLife): Promise<void> {
+    const random = world.random.fork(life.name);
+    const pauseMs = this.#durationMs / this.#count;
+    for (let i = 0; i < this.#count && !world.isClosing; i++) {
+      await life.settled(random.between(0, 2 * pauseMs), "pause", () => {});
+      const shards = shardsOf(world);
+      if (shards.length === 0) continue;
+      try {
+        await this.#split(world, life, random.pick(shards), random);
+      } catch {
+        // Calls are lost, and shards refuse to split while they do: the next attempt comes later.
+      }
+    }
+  }
+
+  async #split(
+    world: World,
+    life: RunningLife,
+    shard: SimulatedObject,
+    random: Random,
+  ): Promise<void> {
+    const stub = stubOf(world, life, shard);
+    const state = await stub.shardState();
+    if (state === null) return;
+    const { from, to } = state.range;
+    const placement = { shards: 1, fingerprint: this.#fingerprint, range: { from, to } };
+    const at = random.chance(MIDDLE_SHARE) ? null : placeIn(state.range, random);
+    await stub.split(placement, at);
+  }
+
+  async finish(world: World, life: RunningLife): Promise<void> {
+    const untilMs = world.time.nowMs + SETTLE_MS;
+    do {
+      await life.settled(LOOK_MS, "look", () => {});
+      // Where nothing is deployed, shards of the release before stay, which never split.
+      if (shardsOf(world).some(({ release }) => release.name !== "today")) return;
+      this.#seen = await look(world, life);
+    } while (!isSettled(this.#seen) && world.time.nowMs < untilMs);
+  }
+
+  check(): readonly Violation[] {
+    const violations: Violation[] = [];
+    const violate = (subject: string, message: string): void => {
+      violations.push({ promise: "Splits", subject, message });
+    };
+    for (const { name, state } of this.#seen) {
+      if (state.split !== null) violate(name, `its split does not end: ${JSON.stringify(state)}`);
+      if (!state.isActive) violate(name, `it has adopted a range, and learns no more of it`);
+    }
+    const serving = this.#seen.filter(({ state }) => state.isActive);
+    const ranges = serving.map(({ state }) => state.range).toSorted((a, b) => a.from - b.from);
+    const gap = ranges.find((range, i) => (ranges[i + 1]?.from ?? CIRCLE) !== endOf(range));
+    if (ranges.length > 0 && (ranges[0]!.from !== 0 || gap !== undefined)) {
+      violate("the circle", `not each hash has one owner: ${JSON.stringify(ranges)}`);
+    }
+    return violations;
+  }
+}
+
+const shardsOf = (world: World): SimulatedObject[] =>
+  [...world.cluster.objects].filter(
+    ({ className, name }) => className === "Shard" && name.startsWith("default/"),
+  );
+
+function stubOf(world: World, life: RunningLife, shard: SimulatedObject): Asynchronous<SplitCalls> {
+  return makeStub(world.cluster.site, life, shard) as Asynchronous<SplitCalls>;
+}
+
+async function look(world: World, life: RunningLife): Promise<Seen[]> {
+  const seen: Seen[] = [];
+  for (const shard of shardsOf(world)) {
+    const state = await stubOf(world, life, shard).shardState();
+    if (state !== null) seen.push({ name: shard.name, state });
+  }
+  return seen;
+}
+
+const isSettled = (seen: readonly Seen[]): boolean =>
+  seen.every(({ state }) => state.split === null && state.isActive);
+
+/** A hash in a range, at times near an end. */
+function placeIn(range: Range, random: Random): number {
+  const width = widthOf(range);
+  const share = random.chance(0.8) ? 1 : EDGE_SHARE;
+  const offset = 1 + random.int(Math.max(1, Math.floor(width * share) - 1));
+  return random.chance(0.5) ? range.from + offset : endOf(range) - offset;
+}
