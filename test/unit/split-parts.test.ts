@@ -398,6 +398,16 @@ describe("what a shard adopts", () => {
     expect([child.journal.split.attempt, child.isActive]).toEqual([3, false]);
   });
 
+  it("a shard writes no rows of its own before its range is in force, or the next row would be lost", () => {
+    const child = shardsOf().at(MIDDLE);
+    expect(adopt(child, 3, 1)).toBe("applied");
+    child.start(NOW_MS - 60_000);
+    child.journal.storeClock();
+    child.journal.storeCounts();
+    expect(adopt(child, 3, 2)).toBe("applied");
+    expect([child.journal.rows, child.engine.figures.records]).toEqual([2, 2]);
+  });
+
   it("a lower attempt is refused, and a higher one starts empty, with its first row only", () => {
     const child = shardsOf().at(MIDDLE);
     adopt(child, 3, 1);

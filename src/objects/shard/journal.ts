@@ -209,6 +209,11 @@ export class Journal {
     return true;
   }
 
+  /** There is data, and it is in force. While it is adopted, a row of the shard's own would have the next one's number. */
+  get #isServing(): boolean {
+    return this.placement !== null && this.split.isActive;
+  }
+
   #isAdopting(attempt: number): boolean {
     return this.placement !== null && !this.split.isActive && this.split.attempt === attempt;
   }
@@ -315,12 +320,12 @@ export class Journal {
 
   /** Stores the time of the shard, where there is data. */
   storeClock(): void {
-    if (this.placement !== null) this.#writeRow(this.#engine.takeClockRow());
+    if (this.#isServing) this.#writeRow(this.#engine.takeClockRow());
   }
 
   /** Writes the counts that no row has, where there is data: a row of their own, for those who must not see less later. */
   storeCounts(): void {
-    const row = this.placement === null ? null : this.#engine.takeCountsRow();
+    const row = this.#isServing ? this.#engine.takeCountsRow() : null;
     if (row !== null) this.#writeRow(row);
   }
 
