@@ -66,10 +66,16 @@ export function overviewOf(namespace: string, survey: Survey, atMs: number): Ove
   };
 }
 
-/** Since when the totals of shards count. A shard of release 0.4.0 counts since it started. */
+/**
+ * Since when the totals of shards count. A shard of release 0.4.0 counts since it started. One that has counted nothing has not
+ * stored since when, and begins anew with each start.
+ */
 export function countedSinceMs(shards: readonly ShardSummary[]): number {
+  const counting = shards.filter(({ tally }) => tally.some((count) => count > 0));
   return Math.min(
-    ...shards.map(({ startedAtMs, countedSinceMs: sinceMs = startedAtMs }) => sinceMs),
+    ...(counting.length > 0 ? counting : shards).map(
+      ({ startedAtMs, countedSinceMs: sinceMs = startedAtMs }) => sinceMs,
+    ),
   );
 }
 
