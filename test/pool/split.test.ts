@@ -9,12 +9,13 @@ import {
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { ShardState } from "../../src/base/calls/splits.ts";
+import { hasMoved } from "../../src/base/failure.ts";
 import { readSettings } from "../../src/base/settings.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
 import type { Shard } from "../../src/objects/shard/shard.ts";
 import { binaryString } from "../../src/wire/bytes.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
-import { hexOfHash, isIn, type Range } from "../../src/wire/range.ts";
+import { CIRCLE, hexOfHash, isIn, type Range } from "../../src/wire/range.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { bytesOf } from "../support/frames/index.ts";
 import { holdSync } from "../support/pool/shards.ts";
@@ -151,7 +152,32 @@ describe("a split of a shard", () => {
     const upper = await splits.split();
     await splits.split(upper);
     const page = await splits.binding.list({ limit: 1000 });
-    expect(page.records.map(({ key }) => binaryString(key, 0, key.length)).toSorted()).toEqual(KEYS.toSorted());
+    expect(page.records.map(({ key }) => binaryString(key, 0, key.length)).toSorted()).toEqual(
+      KEYS.toSorted(),
+    );
+  });
+
+  it("a listing of many records that began before a split has each of them", async () => {
+    const { splits } = await filled();
+    const map = new ShardMap(splits.ns, 4, "");
+    const { range } = await splits.state();
+    const placement = map.placementOf(range);
+    const query = { rows: "list", valueSize: 8, keyspace: 0, prefixes: [] } as const;
+    const { hashes, parts } = await splits.stub("0").plan(placement, null, query, 0);
+    const list = async (): Promise<number> =>
+      (await splits.stub("0").fragments(placement, hashes, query, parts, CIRCLE, 1)).length;
+    const bytes = await list();
+    await splits.split();
+    expect(await list()).toBe(bytes);
+    const begun = splits.stub("0").plan(placement, null, query, 0);
+    expect(
+      hasMoved(
+        await begun.then(
+          () => null,
+          (error: unknown) => error,
+        ),
+      ),
+    ).toBe(true);
   });
 
   it("a lease and the resources of its semaphore go along", async () => {

@@ -38,6 +38,8 @@ export class OwnRange {
   #gone: readonly number[] = NONE;
   #range: Range | null = null;
   #ranges = NOTHING_YET;
+  /** What the shard owned before its last split, while it still has all of that; null else. */
+  former: Range | null = null;
 
   constructor(place: ShardPlace, journal: RangeJournal) {
     this.#place = place;
@@ -61,6 +63,11 @@ export class OwnRange {
     const initial = initialRanges(this.#place.kind === "initial" ? this.#place.index : 0, shards);
     const begins = [...new Set([...initial.begins, ...gone])].toSorted((a, b) => a - b);
     return { shards, range: range ?? initial.range, begins };
+  }
+
+  /** Whether a call is for the range of before the last split, of which the shard still has all records. */
+  wasOf({ range }: Placement): boolean {
+    return range !== undefined && this.former !== null && isSameRange(this.former, range);
   }
 
   /** The shard serves its range: it has data, and all of it. */

@@ -136,7 +136,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       ...timers,
       seed,
       gate: this.#gate,
-      range: () => this.#own.ranges.range,
+      own: this.#own,
     });
     this.#adoption = new Adoption(env, {
       ...records,

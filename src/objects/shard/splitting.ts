@@ -23,9 +23,10 @@ import { middleBySize } from "../../engine/size-choice.ts";
 import { SPLIT_KEEP_MS, SPLIT_RESUME_MS, SPLIT_SWITCH_BYTES } from "../../engine/sizes.ts";
 import { SPLIT_SWITCH_MS } from "../../engine/sizes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import { endOf, widthOf, type Range } from "../../wire/range.ts";
+import { endOf, widthOf } from "../../wire/range.ts";
 import type { Gate } from "./gate.ts";
 import type { Journal } from "./journal.ts";
+import type { OwnRange } from "./own-range.ts";
 import { AttemptFailed, RangeTransfer } from "./range-transfer.ts";
 import { SplitPhase } from "./split-rows.ts";
 
@@ -42,8 +43,7 @@ export interface SplittingHost extends Timers {
   /** Seed of the placement. */
   readonly seed: HashKey;
   readonly gate: Gate;
-  /** What the shard owns. */
-  range(): Range;
+  readonly own: OwnRange;
   /** Executes what writes; a failure resets the object. */
   write(write: () => void): void;
 }
@@ -100,7 +100,7 @@ export class Splitting {
     this.#assertIdle();
     const middle = at ?? (await this.#middle());
     this.#assertIdle();
-    const { from, to } = this.#host.range();
+    const { from, to } = this.#host.own.ranges.range;
     if (!Number.isInteger(middle) || middle <= from || middle >= endOf({ from, to })) {
       throw refused(`the shard owns the hashes from ${from} to ${endOf({ from, to }) - 1}`);
     }
@@ -111,7 +111,7 @@ export class Splitting {
   /** Where the shard has little to divide, the middle of its range. */
   async #middle(): Promise<number> {
     const { engine, seed } = this.#host;
-    const range = this.#host.range();
+    const range = this.#host.own.ranges.range;
     const sums = await inTurns(engine.ownership.weigh(range, seed));
     return middleBySize(sums, range) ?? range.from + Math.ceil(widthOf(range) / 2);
   }
@@ -141,7 +141,7 @@ export class Splitting {
   async #run(at: number): Promise<void> {
     const { journal, engine, seed } = this.#host;
     this.#host.write(() => journal.split.begin(at));
-    const offer = journal.offerFrom(at, this.#host.range());
+    const offer = journal.offerFrom(at, this.#host.own.ranges.range);
     const copy = engine.ownership.copyRange(offer.range, seed);
     const transfer = new RangeTransfer(this.#host, copy, async (number, { row, usage }) => {
       return await this.#child(at).adopt(offer, number, row, usage);
@@ -180,14 +180,16 @@ export class Splitting {
    * @returns false where the other shard was too slow
    */
   async #switch(transfer: RangeTransfer): Promise<boolean> {
-    const { engine, journal, gate } = this.#host;
+    const { engine, journal, gate, own } = this.#host;
     gate.close();
     try {
       const late = this.#host.wait(SPLIT_SWITCH_MS).then(() => true);
       for (;;) {
         if (engine.isDirty) this.#host.write(() => journal.append());
         if (transfer.isTaken) {
-          this.#host.write(() => journal.give(this.#host.range()));
+          const { range } = own.ranges;
+          this.#host.write(() => journal.give(range));
+          own.former = range;
           return true;
         }
         if (await Promise.race([late, transfer.send().then(() => false)])) return false;
@@ -217,6 +219,7 @@ export class Splitting {
   /** Drops what was given away, once listings have ended that began before. */
   async #forget(): Promise<void> {
     await this.#host.wait(SPLIT_KEEP_MS);
+    this.#host.own.former = null;
     for (let cursor: number | null = 0; cursor !== null;) {
       cursor = this.#host.engine.ownership.forgetStep(cursor);
       await turn();

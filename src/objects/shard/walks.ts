@@ -87,20 +87,27 @@ export class Walks {
   async plan(...asked: Asked<"plan">): Promise<ShardPlan & { cursor: number | null }> {
     const [placement, hashes, query, cursor] = asked;
     if (cursor > 0) await turn();
-    await this.#host.prepareRead(placement);
-    this.#host.own.assertStill(placement);
+    const { asked: present, hasGiven } = this.#since(placement, cursor > 0);
+    await this.#host.prepareRead(present);
+    this.#host.own.assertStill(present);
     this.order.assertSame(hashes);
+    const plan = this.#host.engine.listing.plan({ ...query, hasGiven }, cursor);
     // No flush: a plan says where fragments begin, and none of what is in them.
-    return { hashes: this.order.name, ...this.#host.engine.listing.plan(query, cursor) };
+    return { hashes: this.order.name, ...plan };
   }
 
   /** @throws ThrottrError `listing_lost` when the table has another order than the plan was made in */
   async fragments(...asked: Asked<"fragments">): Promise<Uint8Array> {
     const [placement, hashes, query, parts, to, firstIndex] = asked;
-    const { listing } = this.#host.engine;
-    return await this.#walk(placement, () => {
+    const { listing, ownership } = this.#host.engine;
+    const { asked: present, hasGiven } = this.#since(placement, true);
+    return await this.#host.read(present, async () => {
       this.order.assertSame(hashes);
-      return listing.fragments(query, parts, to, firstIndex);
+      // The shard may split while this goes on.
+      const all = { ...query, hasGiven: hasGiven || !ownership.isForgetting };
+      const answer = await inTurns(listing.fragments(all, parts, to, firstIndex));
+      this.#host.own.assertStill(this.#since(placement, true).asked);
+      return answer;
     });
   }
 
@@ -109,11 +116,24 @@ export class Walks {
    */
   async dump(...asked: Asked<"dump">): Promise<ShardDump> {
     const [placement, hashes, cursor, bytesMax] = asked;
-    return await this.#host.read(placement, () => {
+    const { asked: present, hasGiven } = this.#since(placement, cursor > 0);
+    return await this.#host.read(present, () => {
       const from = this.order.cursorIn(hashes, cursor);
-      const page = this.#host.engine.semaphorePages.dump(from, bytesMax, presentMs());
+      const pages = this.#host.engine.semaphorePages;
+      const page = pages.dump(from, bytesMax, presentMs(), hasGiven);
       return { hashes: this.order.name, ...page };
     });
+  }
+
+  /**
+   * What has begun before the last split of the shard goes on over all that it had then, as long as it still has it.
+   *
+   * @returns the placement that is in force, and whether records count that were given away
+   */
+  #since(asked: Placement, hasBegun: boolean): { asked: Placement; hasGiven: boolean } {
+    const { own } = this.#host;
+    if (!hasBegun || !own.wasOf(asked)) return { asked, hasGiven: false };
+    return { asked: { ...asked, range: own.ranges.range }, hasGiven: true };
   }
 
   /** A walk of several steps. */
