@@ -94,6 +94,7 @@ const SETTINGS = {
   /** Part of the placement, too. */
   SHARD_SECRET: text(),
   /** Table and records, in memory. An isolate has 128 MB, and needs room for code, batches and answers. */
+  SHARDS_MAX: integer(1024, 1, 4096),
   SHARD_BYTES_MAX: integer(24 * MEBIBYTE, MEBIBYTE, 112 * MEBIBYTE),
   ACCEPT_DATA_LOSS: choice("off", ["on", "off"]),
   /** `relaxed`: answers come before their row, which follows within 50 ms. */

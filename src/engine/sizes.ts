@@ -69,6 +69,9 @@ export const SPLIT_SWITCH_MS = 1000;
 export const SPLIT_WAIT_MS = 60_000;
 /** How long after a start a split goes on that was under way: whatever ended the shard may do so again. */
 export const SPLIT_RESUME_MS = 30_000;
+/** How long a shard waits that has tried in vain to split by itself: at first, and at most. */
+export const SPLIT_RETRY_MS_MIN = 30_000;
+export const SPLIT_RETRY_MS_MAX = 3_600_000;
 /** How long records that were given away stay for listings that have begun before. */
 export const SPLIT_KEEP_MS = 60_000;
 /** How often a shard that has adopted a range asks whether it is in force, unless it is told. */

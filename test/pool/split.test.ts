@@ -15,10 +15,11 @@ import { ShardMap } from "../../src/dispatch/shard-map.ts";
 import type { Shard } from "../../src/objects/shard/shard.ts";
 import { binaryString } from "../../src/wire/bytes.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
-import { CIRCLE, hexOfHash, isIn, type Range } from "../../src/wire/range.ts";
+import { CIRCLE, hexOfHash, initialRange, isIn, type Range } from "../../src/wire/range.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { bytesOf } from "../support/frames/index.ts";
 import { holdSync } from "../support/pool/shards.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
@@ -238,5 +239,29 @@ describe("a split of a shard", () => {
     await runDurableObjectAlarm(splits.stub(upper));
     expect(await splits.stub(upper).shardState()).toBeNull();
     await splits.expectQuotas(quotas);
+  });
+
+  it("a shard that is filled splits by itself, before it is full, and only where it may", async () => {
+    const fill = async (splits: Splits): Promise<void> => {
+      const value = new Uint8Array(16_000);
+      for (let i = 0; i < 400; i += 10) {
+        const keys = Array.from({ length: 10 }, (_, k) => `fill:${i + k}`);
+        await Promise.all(keys.map(async (key) => await splits.binding.set(key, value, TTL)));
+      }
+    };
+    await withSettings({ SHARD_BYTES_MAX: 1 << 20, SHARDS_MAX: 1 }, async () => {
+      const splits = new Splits();
+      await expect(fill(splits)).rejects.toThrow("shard_full");
+      expect(await splits.state()).toMatchObject({ range: initialRange(0, 4), split: null });
+    });
+    await withSettings({ SHARD_BYTES_MAX: 2 << 20 }, async () => {
+      const splits = new Splits();
+      await fill(splits);
+      await splits.until("0", ({ range, split }) => range.to < 2 ** 30 && split === null);
+      const page = await splits.binding.list({ limit: 1000 });
+      expect(page.records.length).toBe(400);
+      // Shards that have split stay awake for a while, and could not be put to sleep.
+      await splits.restart(true);
+    });
   });
 });

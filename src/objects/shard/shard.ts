@@ -40,6 +40,7 @@ import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
 import { ShardCounts } from "./shard-counts.ts";
 import { ShardTime } from "./shard-time.ts";
+import { isLarge } from "./split-pace.ts";
 import { Splitting } from "./splitting.ts";
 import { TableOrder } from "./table-order.ts";
 import { Walks } from "./walks.ts";
@@ -137,6 +138,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       seed,
       gate: this.#gate,
       own: this.#own,
+      shardsMax: this.#settings.SHARDS_MAX,
     });
     this.#adoption = new Adoption(env, {
       ...records,
@@ -469,6 +471,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   async #commit(): Promise<void> {
     for (let room = this.#splitting.room; room !== null; room = this.#splitting.room) await room;
     this.#mustWrite(() => this.#journal.append());
+    if (isLarge(this.#engine.figures.bytes, this.#settings.SHARD_BYTES_MAX)) {
+      this.#splitting.noteLarge();
+    }
     const recordsMs = this.#engine.takeEarlierDeadline() ?? Infinity;
     await this.#alarm.setFor(Math.min(recordsMs, this.#semaphoreWork.findDeadlineMs()));
   }

@@ -11,6 +11,7 @@
  */
 import { presentMs } from "../../base/clock.ts";
 import type { SplitFigures } from "../../base/calls/splits.ts";
+import { variableName } from "../../base/deployment.ts";
 import type { Environment } from "../../base/environment.ts";
 import { logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
@@ -28,6 +29,7 @@ import type { Gate } from "./gate.ts";
 import type { Journal } from "./journal.ts";
 import type { OwnRange } from "./own-range.ts";
 import { AttemptFailed, RangeTransfer } from "./range-transfer.ts";
+import { isWideEnough, SplitPace } from "./split-pace.ts";
 import { SplitPhase } from "./split-rows.ts";
 
 /** The first pause before the other shard is told again that it owns the range, and the longest. */
@@ -42,6 +44,8 @@ export interface SplittingHost extends Timers {
   readonly journal: Journal;
   /** Seed of the placement. */
   readonly seed: HashKey;
+  /** `SHARDS_MAX`. */
+  readonly shardsMax: number;
   readonly gate: Gate;
   readonly own: OwnRange;
   /** Executes what writes; a failure resets the object. */
@@ -52,6 +56,9 @@ export interface SplittingHost extends Timers {
 export class Splitting {
   readonly #env: Environment;
   readonly #host: SplittingHost;
+  readonly #pace = new SplitPace();
+  /** The shard looks for where it might split. */
+  #isWeighing = false;
   /** The copy on its way; null when none is. */
   #transfer: RangeTransfer | null = null;
 
@@ -98,32 +105,55 @@ export class Splitting {
    */
   async begin(at: number | null): Promise<SplitFigures> {
     this.#assertIdle();
-    const middle = at ?? (await this.#middle());
+    const weighed = at ?? (await this.#middle());
     this.#assertIdle();
-    const { from, to } = this.#host.own.ranges.range;
-    if (!Number.isInteger(middle) || middle <= from || middle >= endOf({ from, to })) {
-      throw refused(`the shard owns the hashes from ${from} to ${endOf({ from, to }) - 1}`);
+    const { range } = this.#host.own.ranges;
+    // Where the records say nothing, the middle of the range.
+    const middle = weighed ?? range.from + Math.ceil(widthOf(range) / 2);
+    if (!Number.isInteger(middle) || middle <= range.from || middle >= endOf(range)) {
+      throw refused(`the shard owns the hashes from ${range.from} to ${endOf(range) - 1}`);
     }
     this.#host.waitUntil(this.#run(middle));
     return this.figures!;
   }
 
-  /** Where the shard has little to divide, the middle of its range. */
-  async #middle(): Promise<number> {
-    const { engine, seed } = this.#host;
-    const range = this.#host.own.ranges.range;
-    const sums = await inTurns(engine.ownership.weigh(range, seed));
-    return middleBySize(sums, range) ?? range.from + Math.ceil(widthOf(range) / 2);
+  /** The shard has grown large: splits it, if that is possible, and was not tried a moment ago. */
+  noteLarge(): void {
+    const nowMs = this.#host.nowMs();
+    if (this.#isWeighing || !this.#pace.mayTry(nowMs) || this.#hindrance() !== null) return;
+    this.#pace.noteAttempt(nowMs);
+    this.#isWeighing = true;
+    this.#host.waitUntil(this.#splitBySize().finally(() => (this.#isWeighing = false)));
+  }
+
+  async #splitBySize(): Promise<void> {
+    const middle = await this.#middle();
+    // A few large records can't be divided, whatever the middle.
+    if (middle !== null && this.#hindrance() === null) await this.#run(middle);
+  }
+
+  /** Where the halves have about as many bytes; null where that is nowhere. */
+  async #middle(): Promise<number | null> {
+    const { engine, seed, own } = this.#host;
+    const { range } = own.ranges;
+    return middleBySize(await inTurns(engine.ownership.weigh(range, seed)), range);
   }
 
   #assertIdle(): void {
-    const { journal, engine } = this.#host;
-    if (journal.placement === null) throw refused("the shard has no data");
-    if (!journal.split.isActive) throw refused("the range of the shard is not in force yet");
-    if (journal.split.split?.phase === SplitPhase.given || this.#transfer !== null) {
-      throw refused("a split of the shard is under way");
-    }
-    if (engine.ownership.isForgetting) throw refused("the last split of the shard is a moment ago");
+    const hindrance = this.#hindrance();
+    if (hindrance !== null) throw refused(hindrance);
+  }
+
+  /** Why the shard can't split now; null when it can. */
+  #hindrance(): string | null {
+    const { journal, engine, own, shardsMax } = this.#host;
+    if (journal.placement === null) return "the shard has no data";
+    if (!journal.split.isActive) return "the range of the shard is not in force yet";
+    if (journal.split.split?.phase === SplitPhase.given || this.#transfer !== null)
+      return "a split of the shard is under way";
+    if (engine.ownership.isForgetting) return "the last split of the shard was a moment ago";
+    if (isWideEnough(own.ranges.range, shardsMax)) return null;
+    return `the range of the shard is one of the narrowest that ${variableName("SHARDS_MAX")}=${shardsMax} admits`;
   }
 
   /** Stops the split under way, unless the part was given already. */
@@ -155,6 +185,7 @@ export class Splitting {
       return;
     }
     this.#transfer = null;
+    this.#pace.noteSuccess();
     await this.#tell(at);
     await this.#forget();
   }

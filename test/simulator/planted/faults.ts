@@ -22,9 +22,13 @@ export interface PlantedFault {
   readonly workload: WorkloadName;
   /** It shows in runs in which nothing else goes wrong, where checkers allow less. */
   readonly isCalm?: boolean;
+  /** That an operator asks for in the run; none unless given. */
+  readonly splits?: number;
   /** The first seed that finds it: see `plansFor`. It changes with the simulator. */
   readonly seed: number;
 }
+
+const SPLITS = 20;
 
 export const PLANTED: readonly PlantedFault[] = [
   {
@@ -70,15 +74,15 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "a listing that has left the order of keys begins again in the next shard",
     module: "src/dispatch/scans.ts",
-    text: "else cursor = shard + 1 < map.shards ? startOf(shard + 1, behind) : null;",
-    planted: "else cursor = shard + 1 < map.shards ? startOf(shard + 1, null) : null;",
+    text: "startOf(shards.map.ranges.rangeOf(range.to), behind);",
+    planted: "startOf(shards.map.ranges.rangeOf(range.to), null);",
     workload: "listings",
     seed: 1,
   },
   {
     name: "the removal of a prefix ends with its first step",
     module: "src/dispatch/scans.ts",
-    text: "for await (const step of steps) removed += step.removed;",
+    text: "for await (const step of steps) if (!BESIDE.includes(keyspace)) removed += step.removed;",
     planted: "for await (const step of steps) { removed += step.removed; break; }",
     workload: "listings",
     seed: 3,
@@ -530,6 +534,51 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "if (hub === null || !hubs.has(hub)) return;",
     planted: "if (hub === null || !hubs.has(hub) || index > 0) return;",
     workload: "channels",
+    seed: 1,
+  },
+  {
+    name: "an attempt at a split has the number of the one before",
+    module: "src/objects/shard/split-rows.ts",
+    text: "const attempt = this.attempt + 1;",
+    planted: "const attempt = Math.max(this.attempt, 1);",
+    workload: "records",
+    splits: SPLITS,
+    seed: 18,
+  },
+  {
+    name: "what changes behind the walk of a copy is not copied",
+    module: "src/engine/engine.ts",
+    text: "this.ownership.copy?.noteCommit(rows);",
+    planted: "",
+    workload: "records",
+    splits: SPLITS,
+    seed: 13,
+  },
+  {
+    name: "the walk of a copy ends too early",
+    module: "src/engine/range-copy.ts",
+    text: "return this.#cursor === HASH_END;",
+    planted: "return this.#cursor >= HASH_END * 0.9;",
+    workload: "records",
+    splits: SPLITS,
+    seed: 7,
+  },
+  {
+    name: "a range is in force before it is given",
+    module: "src/objects/shard/split-rows.ts",
+    text: 'return isUnderWay ? "copying" : "givenUp";',
+    planted: 'return isUnderWay ? "given" : "givenUp";',
+    workload: "records",
+    splits: SPLITS,
+    seed: 16,
+  },
+  {
+    name: "a shard still applies calls for what it has given away",
+    module: "src/objects/shard/own-range.ts",
+    text: "return isSameRange(own.range, asked.range);",
+    planted: "return own.range.from === asked.range.from;",
+    workload: "records",
+    splits: SPLITS,
     seed: 1,
   },
 ];

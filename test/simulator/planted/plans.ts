@@ -7,6 +7,7 @@ const OPERATIONS = 1500;
 export function* plansFor(fault: PlantedFault, first: number, count: number): Generator<Plan> {
   const own = {
     workloads: [fault.workload],
+    splits: fault.splits ?? 0,
     operations: OPERATIONS,
     release: "today",
     hasFaults: fault.isCalm !== true,

@@ -132,6 +132,8 @@ function splits(random: Random): Partial<Sizes> {
     SPLIT_SWITCH_MS: whole(random, 10, 2000),
     SPLIT_WAIT_MS: whole(random, 1000, 60_000),
     SPLIT_RESUME_MS: whole(random, 10, 30_000),
+    SPLIT_RETRY_MS_MIN: whole(random, 100, 5000),
+    SPLIT_RETRY_MS_MAX: whole(random, 5000, 60_000),
     SPLIT_KEEP_MS: whole(random, 1000, 60_000),
     ADOPT_ASK_MS: whole(random, 1000, 60_000),
     LOAD_SAMPLE_KEYS: whole(random, 16, 64),

@@ -1,0 +1,41 @@
+/** When a shard splits by itself. */
+import { describe, expect, it } from "vitest";
+import { SPLIT_RETRY_MS_MAX, SPLIT_RETRY_MS_MIN } from "../../src/engine/sizes.ts";
+import { isLarge, isWideEnough, SplitPace } from "../../src/objects/shard/split-pace.ts";
+import { CIRCLE, WHOLE } from "../../src/wire/range.ts";
+
+describe("when a shard splits by itself", () => {
+  it("a shard above 60 percent of its memory is large", () => {
+    expect(isLarge(600, 1000)).toBe(false);
+    expect(isLarge(601, 1000)).toBe(true);
+  });
+
+  it("no split makes more ranges than SHARDS_MAX, whichever shards split", () => {
+    expect(isWideEnough(WHOLE, 1)).toBe(false);
+    expect(isWideEnough(WHOLE, 2)).toBe(true);
+    const eighth = { from: 0, to: CIRCLE / 8 };
+    expect(isWideEnough(eighth, 15)).toBe(false);
+    expect(isWideEnough(eighth, 16)).toBe(true);
+  });
+
+  it("each attempt in vain doubles the pause before the next one, up to an hour", () => {
+    const pace = new SplitPace();
+    let nowMs = 1000;
+    for (let pauseMs = SPLIT_RETRY_MS_MIN; pauseMs < 4 * SPLIT_RETRY_MS_MAX; pauseMs *= 2) {
+      expect(pace.mayTry(nowMs)).toBe(true);
+      pace.noteAttempt(nowMs);
+      const expectedMs = Math.min(pauseMs, SPLIT_RETRY_MS_MAX);
+      expect(pace.mayTry(nowMs + expectedMs - 1)).toBe(false);
+      nowMs += expectedMs;
+    }
+  });
+
+  it("a split that succeeded ends the pause, and so does a clock that went back", () => {
+    const pace = new SplitPace();
+    pace.noteAttempt(1_000_000);
+    expect(pace.mayTry(1_000_001)).toBe(false);
+    expect(pace.mayTry(1_000_000 - 1)).toBe(true);
+    pace.noteSuccess();
+    expect(pace.mayTry(1_000_001)).toBe(true);
+  });
+});
