@@ -7,7 +7,7 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { ShardState } from "../../src/base/calls/splits.ts";
 import { hasMoved } from "../../src/base/failure.ts";
 import { readSettings } from "../../src/base/settings.ts";
@@ -36,11 +36,11 @@ afterEach(async () => {
 class Splits {
   readonly ns = `splits-${namespaces++}`;
   readonly binding = entrypoint({ props: { namespace: this.ns } });
-  readonly #map: ShardMap;
+  readonly map: ShardMap;
 
   constructor() {
     const { SHARDS, SHARD_SECRET } = readSettings(env);
-    this.#map = new ShardMap(this.ns, SHARDS, SHARD_SECRET);
+    this.map = new ShardMap(this.ns, SHARDS, SHARD_SECRET);
   }
 
   stub(label: string): DurableObjectStub<Shard> {
@@ -52,13 +52,13 @@ class Splits {
   }
 
   hashOf(key: string, keyspace: number = Keyspace.throttr): number {
-    return this.#map.hashOf(keyspace, bytesOf(key), 0, key.length);
+    return this.map.hashOf(keyspace, bytesOf(key), 0, key.length);
   }
 
   /** Begins a split in the middle of the records; returns the label of the new shard. */
   async begin(label = "0", at: number | null = null): Promise<string> {
     const { range } = await this.state(label);
-    const begun = await this.stub(label).split(this.#map.placementOf(range), at);
+    const begun = await this.stub(label).split(this.map.placementOf(range), at);
     return hexOfHash(begun.at);
   }
 
@@ -146,6 +146,21 @@ describe("a split of a shard", () => {
     await splits.expectQuotas(quotas);
     await splits.restart(true);
     await splits.expectQuotas(quotas);
+  });
+
+  it("a shard knows of the splits of those that it has split off, so that doors ask twice at most", async () => {
+    const { splits } = await filled();
+    const first = await splits.split();
+    const second = await splits.split(first);
+    const third = await splits.split(second);
+    const begins = [first, second, third].map((label) => Number.parseInt(label, 16));
+    const known = async (): Promise<readonly number[]> => {
+      const { range } = await splits.state();
+      return (await splits.stub("0").ranges(splits.map.placementOf(range))).begins;
+    };
+    await vi.waitFor(async () => expect(await known()).toEqual(expect.arrayContaining(begins)));
+    await splits.restart(true);
+    expect(await known()).toEqual(expect.arrayContaining(begins));
   });
 
   it("a listing has each record once after splits", async () => {

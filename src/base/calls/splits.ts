@@ -83,4 +83,11 @@ export interface SplitCalls {
 
   /** A shard that has adopted the range from `from` on, in an attempt, asks what has become of the attempt. */
   verdictOn(from: number, attempt: number): { verdict: Verdict; nowMs: number };
+
+  /**
+   * A shard that has its range from this one has split. A hint: it shortens the way of doors that know little.
+   *
+   * @param begins of all ranges behind its own that it knows of
+   */
+  noteSplit(begins: readonly number[]): void;
 }

@@ -320,6 +320,11 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return { verdict: this.#journal.split.verdictOn(...asked), nowMs: this.#engine.nowMs };
   }
 
+  noteSplit(...asked: Asked<"noteSplit">): void {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    this.#splitting.noteSplit(...asked);
+  }
+
   /** Data that can't be read is data all the same: shard 0 must not take the namespace for a new one. */
   hasData(): boolean {
     return this.#unreadable !== null || this.#journal.hasData;

@@ -156,15 +156,20 @@ export class SplitRows {
     this.split = null;
   }
 
-  /** Shards that were split off have split themselves: their boundaries shorten the way of a door without a map. */
-  noteGone(boundaries: readonly number[]): void {
-    if (this.range === null || this.bornTo === null) return;
+  /**
+   * Shards that were split off have split themselves: their boundaries shorten the way of a door without a map.
+   *
+   * @returns false, and nothing written, where all of them were known
+   */
+  noteGone(boundaries: readonly number[]): boolean {
+    if (this.range === null || this.bornTo === null) return false;
     const born = { from: this.range.from, to: this.bornTo };
     const behind = boundaries.filter((at) => at > this.range!.to && at < endOf(born));
     const all = [...new Set([...this.gone, ...behind])].toSorted((a, b) => a - b);
-    if (all.length === this.gone.length || all.length > GONE_MAX) return;
+    if (all.length === this.gone.length || all.length > GONE_MAX) return false;
     this.#update({ gone: toBlob(all) });
     this.gone = all;
+    return true;
   }
 
   /** In a new row: the shard adopts a range, and serves nothing of it. */

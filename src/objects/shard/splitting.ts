@@ -174,7 +174,7 @@ export class Splitting {
     const offer = journal.offerFrom(at, this.#host.own.ranges.range);
     const copy = engine.ownership.copyRange(offer.range, seed);
     const transfer = new RangeTransfer(this.#host, copy, async (number, { row, usage }) => {
-      return await this.#child(at).adopt(offer, number, row, usage);
+      return await this.#shardAt(at).adopt(offer, number, row, usage);
     });
     this.#transfer = transfer;
     try {
@@ -186,6 +186,7 @@ export class Splitting {
     }
     this.#transfer = null;
     this.#pace.noteSuccess();
+    this.#hint();
     await this.#tell(at);
     await this.#forget();
   }
@@ -237,7 +238,7 @@ export class Splitting {
     for (let pauseMs = TELL_MS_MIN; ; pauseMs = Math.min(2 * pauseMs, TELL_MS_MAX)) {
       try {
         engine.advance(presentMs());
-        if (await this.#child(at).given(attempt, engine.nowMs)) break;
+        if (await this.#shardAt(at).given(attempt, engine.nowMs)) break;
         logWarning("split_untold", { shard: name, error: "the other shard has no such range" });
       } catch (error) {
         logWarning("split_untold", { shard: name, error: String(error) });
@@ -245,6 +246,22 @@ export class Splitting {
       await this.#host.wait(pauseMs);
     }
     this.#host.write(() => journal.split.noteActivated());
+  }
+
+  /** A shard that has its range from this one has split: see `SplitCalls.noteSplit`. */
+  noteSplit(begins: readonly number[]): void {
+    let isNew = false;
+    this.#host.write(() => (isNew = this.#host.journal.split.noteGone(begins)));
+    if (isNew) this.#hint();
+  }
+
+  /** Tells the shard that this one has its range from, which may be on the way of doors to keys of here. */
+  #hint(): void {
+    const { split } = this.#host.journal;
+    if (split.parent === null) return;
+    const told = this.#shardAt(split.parent).noteSplit([...split.gone]);
+    // A hint that is lost costs some doors a call more.
+    this.#host.waitUntil(Promise.resolve(told).catch(() => {}));
   }
 
   /** Drops what was given away, once listings have ended that began before. */
@@ -257,8 +274,8 @@ export class Splitting {
     }
   }
 
-  /** The shard that gets the part from a hash on; a new stub each time, as one whose object was reset stays broken. */
-  #child(at: number): ReturnType<typeof shardStub> {
+  /** The shard whose range begins at a hash; a new stub each time, as one whose object was reset stays broken. */
+  #shardAt(at: number): ReturnType<typeof shardStub> {
     const { name, journal } = this.#host;
     const { namespace } = shardName.parse(name);
     return shardStub(this.#env, shardName.at(namespace, at, journal.placement!.shards));
