@@ -11,12 +11,13 @@ const SHARDS_MAX = 128;
 const SEED_MAX = 2 ** 31;
 const EXIT_VIOLATION = 1;
 const EXIT_USAGE = 2;
-const USAGE = `npm run crash-test -- [rounds] [--server start|serve] [--shards <number>] [--seed <number>]
+const USAGE = `npm run crash-test -- [rounds] [--server start|serve] [--shards <number>] [--split] [--seed <number>]
 
   rounds             how often the server is killed (default: ${ROUNDS_DEFAULT})
   --server <kind>    start: wrangler dev, as npm start runs it; serve: the packaged
                      server, as throttr-edge serve runs it (default: ${SERVER_DEFAULT.kind})
   --shards <number>  objects that the keys are spread over (default: ${SERVER_DEFAULT.shards})
+  --split            shards have little memory, so that they split under the load
   --seed <number>    repeats the requests and the times (default: a random one)`;
 
 interface Arguments {
@@ -32,6 +33,7 @@ function readArguments(): Arguments {
     options: {
       seed: { type: "string" },
       server: { type: "string", default: SERVER_DEFAULT.kind },
+      split: { type: "boolean", default: false },
       shards: { type: "string", default: String(SERVER_DEFAULT.shards) },
     },
   });
@@ -46,7 +48,11 @@ function readArguments(): Arguments {
       values.seed === undefined
         ? randomInt(SEED_MAX)
         : wholeNumber("--seed", values.seed, 0, SEED_MAX),
-    server: { kind, shards: wholeNumber("--shards", values.shards, 1, SHARDS_MAX) },
+    server: {
+      kind,
+      shards: wholeNumber("--shards", values.shards, 1, SHARDS_MAX),
+      isSplitting: values.split,
+    },
   };
 }
 

@@ -16,6 +16,8 @@ export interface Cuts {
   readonly completed: number;
   /** Shards whose cut was under way. */
   readonly underWay: number;
+  /** Shards that have data. */
+  readonly shards: number;
 }
 
 /**
@@ -29,8 +31,9 @@ export function inspectCuts(shardsFolder: string, copyFolder: string): Cuts {
       .filter((name) => name.endsWith(DATABASE_SUFFIX) && name !== METADATA)
       .map((name) => inspectShard(join(copyFolder, name)));
     return {
-      completed: shards.reduce((sum, { generation }) => sum + generation, 0),
+      completed: shards.reduce((sum, { generation }) => sum + (generation ?? 0), 0),
       underWay: shards.filter(({ isUnderWay }) => isUnderWay).length,
+      shards: shards.filter(({ generation }) => generation !== null).length,
     };
   } finally {
     rmSync(copyFolder, { recursive: true });
@@ -38,9 +41,12 @@ export function inspectCuts(shardsFolder: string, copyFolder: string): Cuts {
 }
 
 /** A cut opens the journal of the next generation, and ends by naming that one; the first is 0. */
-function inspectShard(path: string): { generation: number; isUnderWay: boolean } {
+function inspectShard(path: string): { generation: number | null; isUnderWay: boolean } {
   const database = new DatabaseSync(path);
   try {
+    // Of a shard that was killed before its first row, or that was offered a range in vain.
+    const hasData = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'shard'").get();
+    if (hasData === undefined) return { generation: null, isUnderWay: false };
     const generation = Number(database.prepare("SELECT generation FROM shard").get()?.generation);
     const next = database.prepare("SELECT 1 FROM sqlite_master WHERE name = ?");
     return { generation, isUnderWay: next.get(`journal_${generation + 1}`) !== undefined };

@@ -104,13 +104,13 @@ class Rounds {
     const loadMs = new Random(this.#seed, round).between(LOAD_MS_MIN, LOAD_MS_MAX);
     const acknowledgedWrites = await this.#loadAndKill(round, loadMs);
     const inDoubt = this.#works.flatMap(ownKeysOf).reduce((sum, key) => sum + key.inDoubt, 0);
-    const { completed, underWay } = inspectCuts(site.shardsFolder, site.copyFolder);
+    const { completed, underWay, shards } = inspectCuts(site.shardsFolder, site.copyFolder);
     await site.start();
     const { verifiedKeys, violations } = await this.#verify(round);
     this.#report(`round ${round}, after the crash`, violations);
     this.#log(
       `round ${round}: killed after ${loadMs} ms, ${acknowledgedWrites} writes acknowledged, ` +
-        `${inDoubt} requests in doubt, ${completed} journal cuts so far and ${underWay} under way, ` +
+        `${inDoubt} requests in doubt, ${completed} journal cuts so far and ${underWay} under way, ${shards} shards, ` +
         `${verifiedKeys} keys verified`,
     );
     this.#totals = {

@@ -20,6 +20,8 @@ const TCP_OFFSETS = [0, 1, 2, 4, 8] as const;
 const TCP_BASE = 9000;
 /** A single shard has room for all keys at their largest, 102 MiB: a shard that is full refuses new ones. */
 const SHARD_BYTES_MAX = 112 << 20;
+/** A shard has room for the records that come before it has split, and for a part of all. */
+const SPLITTING_BYTES_MAX = 8 << 20;
 const LOG_TAIL_CHARACTERS = 2000;
 
 /** The server of a crash test. */
@@ -27,6 +29,8 @@ export interface ServerChoice {
   readonly kind: ServerKind;
   /** The variable `SHARDS`. */
   readonly shards: number;
+  /** Shards have so little memory that they split again and again. */
+  readonly isSplitting?: boolean;
 }
 
 export const SERVER_DEFAULT: ServerChoice = { kind: "start", shards: 4 };
@@ -44,7 +48,7 @@ export class Site {
     return new Site(await findPortBlock(), server);
   }
 
-  private constructor(portBase: number, { kind, shards }: ServerChoice) {
+  private constructor(portBase: number, { kind, shards, isSplitting = false }: ServerChoice) {
     this.#portBase = portBase;
     this.folder = mkdtempSync(join(tmpdir(), "throttr-crash-"));
     mkdirSync(this.#temporaryFolder);
@@ -56,7 +60,7 @@ export class Site {
       variables: {
         DURABILITY: "strict",
         SHARDS: String(shards),
-        SHARD_BYTES_MAX: String(SHARD_BYTES_MAX),
+        SHARD_BYTES_MAX: String(isSplitting ? SPLITTING_BYTES_MAX : SHARD_BYTES_MAX),
       },
       buildFolder: this.folder,
       stateFolder: join(this.folder, "state"),

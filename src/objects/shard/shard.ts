@@ -179,7 +179,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       this.#claim.tell();
       if (!this.#adoption.isPending) this.#semaphoreWork.start(await this.#alarm.load());
       await this.#alarm.resume();
-      this.#splitting.resume();
+      if (this.#unreadable === null) this.#splitting.resume();
     });
   }
 
