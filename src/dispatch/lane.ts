@@ -50,11 +50,6 @@ export class Lane<P extends Piece> {
     if (!this.isBusy) void this.#run();
   }
 
-  /** Nothing is under way or waits. */
-  get isIdle(): boolean {
-    return !this.#isBusy;
-  }
-
   /** Takes all pieces that have not been sent yet out of the lane, in their order. */
   takeQueue(): P[] {
     this.queuedBytes = 0;

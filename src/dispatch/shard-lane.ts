@@ -76,7 +76,7 @@ export class ShardLanes {
   /** Sends a piece for keys of a range of the view, and returns the lane that it waits in. */
   submit(from: number, piece: FramesPiece): ShardLane {
     const lane = this.#lanes.get(from) ?? this.#open(from);
-    if (lane.isIdle) this.#busy++;
+    if (!lane.isBusy) this.#busy++;
     lane.submit(piece);
     return lane;
   }
