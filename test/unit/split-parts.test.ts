@@ -484,6 +484,24 @@ describe("semaphores of a shard that has given some away", () => {
     expect(acquire(root, third!)).toBe(number);
   });
 
+  it("a semaphore that has the number of one that was removed before is found after a split and a crash", () => {
+    const shards = shardsOf();
+    const root = shards.at(0);
+    const [removed] = namesOf(shards, true);
+    const [staying] = namesOf(shards, false);
+    const number = acquire(root, removed!);
+    root.journal.append();
+    root.engine.semaphores.releaseAll(HOLDER, NOW_MS);
+    root.engine.semaphores.collectStep(0, NOW_MS, true);
+    root.journal.append();
+    expect(acquire(root, staying!)).toBe(number);
+    root.journal.append();
+    shards.splitAt(0, MIDDLE);
+    root.start(NOW_MS);
+    expect(root.engine.semaphores.releaseAll(HOLDER, NOW_MS)).toBe(1);
+    expect(root.engine.semaphores.figures(NOW_MS)).toMatchObject({ holdings: 0, objects: 1 });
+  });
+
   it("what a connection gave back before its semaphore's number was used again is not held at the other shard", () => {
     const shards = shardsOf();
     const root = shards.at(0);

@@ -92,8 +92,17 @@ export class Numbers {
     this.count = 0;
   }
 
-  /** Sets the hash of a number that was given out before; `endClaims` follows the last claim. */
+  /**
+   * Sets the hash of a number that was given out before; `endClaims` follows the last claim. A number that is retired is
+   * never given out, so the semaphore that was given away had it earlier, and was removed before this one got it.
+   */
   claim(number: number, hash: number): void {
+    this.#retired.delete(number);
+    this.#set(number, hash);
+    this.count++;
+  }
+
+  #set(number: number, hash: number): void {
     if (number >= this.#hashes.length) this.#resize(Math.max(number + 1, this.#nextLength));
     // Numbers that were skipped are free until they are claimed.
     if (number >= this.#end) {
@@ -101,15 +110,11 @@ export class Numbers {
       this.#end = number + 1;
     }
     this.#hashes[number] = hash;
-    this.count++;
   }
 
   /** Finds the numbers that are free between those that were claimed. */
   endClaims(): void {
-    for (const number of this.#retired) {
-      this.claim(number, 0);
-      this.count--;
-    }
+    for (const number of this.#retired) this.#set(number, 0);
     this.#free = 0;
     for (let number = this.#end - 1; number > 0; number--) {
       if (this.#hashes[number]! >= 0) continue;
