@@ -1,7 +1,7 @@
 /** When a shard splits by itself. */
 import { describe, expect, it } from "vitest";
 import { SPLIT_RETRY_MS_MAX, SPLIT_RETRY_MS_MIN } from "../../src/engine/sizes.ts";
-import { isLarge, isWideEnough, SplitPace } from "../../src/objects/shard/split-pace.ts";
+import { isLarge, isWideEnough, middleOf, SplitPace } from "../../src/objects/shard/split-pace.ts";
 import { CIRCLE, WHOLE } from "../../src/wire/range.ts";
 
 describe("when a shard splits by itself", () => {
@@ -10,12 +10,16 @@ describe("when a shard splits by itself", () => {
     expect(isLarge(601, 1000)).toBe(true);
   });
 
-  it("no split makes more ranges than SHARDS_MAX, whichever shards split", () => {
-    expect(isWideEnough(WHOLE, 1)).toBe(false);
-    expect(isWideEnough(WHOLE, 2)).toBe(true);
-    const eighth = { from: 0, to: CIRCLE / 8 };
-    expect(isWideEnough(eighth, 15)).toBe(false);
-    expect(isWideEnough(eighth, 16)).toBe(true);
+  it("no split makes a range narrower than one of SHARDS_MAX equal parts of the circle", () => {
+    const half = CIRCLE / 2;
+    expect(isWideEnough(WHOLE, half, 1)).toBe(false);
+    expect(isWideEnough(WHOLE, half, 2)).toBe(true);
+    expect([half - 1, half + 1].map((at) => isWideEnough(WHOLE, at, 2))).toEqual([false, false]);
+    const eighth = { from: CIRCLE / 4, to: (CIRCLE * 3) / 8 };
+    expect(isWideEnough(eighth, middleOf(eighth), 15)).toBe(false);
+    expect(isWideEnough(eighth, middleOf(eighth), 16)).toBe(true);
+    expect(isWideEnough(eighth, eighth.from + CIRCLE / 32, 32)).toBe(true);
+    expect(isWideEnough(eighth, eighth.from + CIRCLE / 32 - 1, 32)).toBe(false);
   });
 
   it("each attempt in vain doubles the pause before the next one, up to an hour", () => {

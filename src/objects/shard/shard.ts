@@ -139,6 +139,8 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       gate: this.#gate,
       own: this.#own,
       shardsMax: this.#settings.SHARDS_MAX,
+      listedAtMs: () => this.#walks.listedAtMs,
+      setAlarm: async () => await this.#alarm.setForNext(),
     });
     this.#adoption = new Adoption(env, {
       ...records,
@@ -425,6 +427,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     this.#advance();
     await this.#sweep();
     await this.#semaphoreWork.run();
+    await this.#splitting.runDue();
     await this.#commits.flush();
     // Nobody writes to a shard whose records have all expired, so no commit would ever cut its journal.
     if (this.#journal.isMostlyDead) {
@@ -469,7 +472,11 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   /** When the alarm has something to do, in the platform's time; Infinity for never. */
   #findDeadlineMs(): number {
     if (this.#adoption.isPending) return this.#adoption.deadlineMs;
-    return Math.min(this.#engine.findDeadline() ?? Infinity, this.#semaphoreWork.findDeadlineMs());
+    return Math.min(
+      this.#engine.findDeadline() ?? Infinity,
+      this.#semaphoreWork.findDeadlineMs(),
+      this.#splitting.deadlineMs,
+    );
   }
 
   /** Writes what was applied, and asks for the alarm in the same turn, so that both are committed together. */

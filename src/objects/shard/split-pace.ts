@@ -1,6 +1,6 @@
 /** When a shard tries to split by itself: not again soon after an attempt that came to nothing. */
 import { SPLIT_RETRY_MS_MAX, SPLIT_RETRY_MS_MIN } from "../../engine/sizes.ts";
-import { CIRCLE, widthOf, type Range } from "../../wire/range.ts";
+import { CIRCLE, endOf, widthOf, type Range } from "../../wire/range.ts";
 
 /** Of `SHARD_BYTES_MAX`: a shard with more splits, so that there is time before it is full. */
 const SIZE_SHARE = 0.6;
@@ -10,9 +10,18 @@ export function isLarge(bytes: number, bytesMax: number): boolean {
   return bytes > bytesMax * SIZE_SHARE;
 }
 
-/** Whether a range may be split: each shard knows by itself that there are not too many. */
-export function isWideEnough(range: Range, shardsMax: number): boolean {
-  return widthOf(range) >= (2 * CIRCLE) / shardsMax;
+/**
+ * Whether both parts of a range that is split are as wide as one of `SHARDS_MAX` equal parts of the circle: so each shard
+ * knows by itself that there are never more than these.
+ */
+export function isWideEnough(range: Range, at: number, shardsMax: number): boolean {
+  const least = CIRCLE / shardsMax;
+  return at - range.from >= least && endOf(range) - at >= least;
+}
+
+/** Where a range is split that no record gives a reason to split elsewhere. */
+export function middleOf(range: Range): number {
+  return range.from + Math.ceil(widthOf(range) / 2);
 }
 
 /** Of one shard. */

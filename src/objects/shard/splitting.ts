@@ -24,17 +24,21 @@ import { middleBySize } from "../../engine/size-choice.ts";
 import { SPLIT_KEEP_MS, SPLIT_RESUME_MS, SPLIT_SWITCH_BYTES } from "../../engine/sizes.ts";
 import { SPLIT_SWITCH_MS } from "../../engine/sizes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import { endOf, widthOf } from "../../wire/range.ts";
+import { endOf } from "../../wire/range.ts";
 import type { Gate } from "./gate.ts";
 import type { Journal } from "./journal.ts";
 import type { OwnRange } from "./own-range.ts";
 import { AttemptFailed, RangeTransfer } from "./range-transfer.ts";
-import { isWideEnough, SplitPace } from "./split-pace.ts";
+import { isWideEnough, middleOf, SplitPace } from "./split-pace.ts";
 import { SplitPhase } from "./split-rows.ts";
 
-/** The first pause before the other shard is told again that it owns the range, and the longest. */
+/**
+ * The first pause before the other shard is told again that it owns the range, the longest one in which this shard stays
+ * awake, and the longest of all.
+ */
 const TELL_MS_MIN = 1000;
-const TELL_MS_MAX = 60_000;
+const TELL_AWAKE_MS_MAX = 32_000;
+const TELL_MS_MAX = 300_000;
 
 /** The shard. */
 export interface SplittingHost extends Timers {
@@ -48,8 +52,12 @@ export interface SplittingHost extends Timers {
   readonly shardsMax: number;
   readonly gate: Gate;
   readonly own: OwnRange;
+  /** When a listing last asked for a part of the shard, ms since the epoch; -Infinity for never. */
+  listedAtMs(): number;
   /** Executes what writes; a failure resets the object. */
   write(write: () => void): void;
+  /** Sets the alarm for what is due next. */
+  setAlarm(): Promise<void>;
 }
 
 /** Of one shard. */
@@ -61,6 +69,12 @@ export class Splitting {
   #isWeighing = false;
   /** The copy on its way; null when none is. */
   #transfer: RangeTransfer | null = null;
+  /** Before the other shard is told again. */
+  #tellPauseMs = TELL_MS_MIN;
+  /** When it is told again by the alarm, ms since the epoch; Infinity unless the shard waits for that. */
+  #tellAtMs = Infinity;
+  /** When records that were given away are dropped, ms since the epoch; Infinity where there are none. */
+  #forgetAtMs = Infinity;
 
   constructor(env: Environment, host: SplittingHost) {
     this.#env = env;
@@ -108,11 +122,11 @@ export class Splitting {
     const weighed = at ?? (await this.#middle());
     this.#assertIdle();
     const { range } = this.#host.own.ranges;
-    // Where the records say nothing, the middle of the range.
-    const middle = weighed ?? range.from + Math.ceil(widthOf(range) / 2);
+    const middle = weighed ?? middleOf(range);
     if (!Number.isInteger(middle) || middle <= range.from || middle >= endOf(range)) {
       throw refused(`the shard owns the hashes from ${range.from} to ${endOf(range) - 1}`);
     }
+    if (!this.#isWideEnough(middle)) throw refused(this.#tooNarrow);
     this.#host.waitUntil(this.#run(middle));
     return this.figures!;
   }
@@ -129,7 +143,8 @@ export class Splitting {
   async #splitBySize(): Promise<void> {
     const middle = await this.#middle();
     // A few large records can't be divided, whatever the middle.
-    if (middle !== null && this.#hindrance() === null) await this.#run(middle);
+    const isPossible = middle !== null && this.#isWideEnough(middle);
+    if (isPossible && this.#hindrance() === null) await this.#run(middle);
   }
 
   /** Where the halves have about as many bytes; null where that is nowhere. */
@@ -146,14 +161,21 @@ export class Splitting {
 
   /** Why the shard can't split now; null when it can. */
   #hindrance(): string | null {
-    const { journal, engine, own, shardsMax } = this.#host;
+    const { journal, engine, own } = this.#host;
     if (journal.placement === null) return "the shard has no data";
     if (!journal.split.isActive) return "the range of the shard is not in force yet";
     if (journal.split.split?.phase === SplitPhase.given || this.#transfer !== null)
       return "a split of the shard is under way";
     if (engine.ownership.isForgetting) return "the last split of the shard was a moment ago";
-    if (isWideEnough(own.ranges.range, shardsMax)) return null;
-    return `the range of the shard is one of the narrowest that ${variableName("SHARDS_MAX")}=${shardsMax} admits`;
+    return this.#isWideEnough(middleOf(own.ranges.range)) ? null : this.#tooNarrow;
+  }
+
+  #isWideEnough(at: number): boolean {
+    return isWideEnough(this.#host.own.ranges.range, at, this.#host.shardsMax);
+  }
+
+  get #tooNarrow(): string {
+    return `a part of the range would be narrower than ${variableName("SHARDS_MAX")}=${this.#host.shardsMax} admits`;
   }
 
   /** Stops the split under way, unless the part was given already. */
@@ -187,8 +209,7 @@ export class Splitting {
     this.#transfer = null;
     this.#pace.noteSuccess();
     this.#hint();
-    await this.#tell(at);
-    await this.#forget();
+    await Promise.all([this.#tell(at), this.#forgetLater()]);
   }
 
   /** Copies all there is, and gives it away. */
@@ -231,21 +252,50 @@ export class Splitting {
     }
   }
 
-  /** Tells the other shard that the range is its own, until it has said that it knows. */
+  /** When the alarm has something to do, ms since the epoch; Infinity for never. */
+  get deadlineMs(): number {
+    return Math.min(this.#tellAtMs, this.#forgetAtMs);
+  }
+
+  /** By the alarm. */
+  async runDue(): Promise<void> {
+    const nowMs = this.#host.nowMs();
+    const { split } = this.#host.journal.split;
+    if (isDue(this.#forgetAtMs, nowMs)) await this.#forget();
+    if (isDue(this.#tellAtMs, nowMs) && split !== null) await this.#tell(split.at);
+  }
+
+  /**
+   * Tells the other shard that the range is its own, until it has said that it knows. That one asks by itself, too: so a
+   * shard that can't reach it soon goes on by its alarm, and sleeps meanwhile.
+   */
   async #tell(at: number): Promise<void> {
-    const { journal, engine, name } = this.#host;
-    const { attempt } = journal.split;
-    for (let pauseMs = TELL_MS_MIN; ; pauseMs = Math.min(2 * pauseMs, TELL_MS_MAX)) {
-      try {
-        engine.advance(presentMs());
-        if (await this.#shardAt(at).given(attempt, engine.nowMs)) break;
-        logWarning("split_untold", { shard: name, error: "the other shard has no such range" });
-      } catch (error) {
-        logWarning("split_untold", { shard: name, error: String(error) });
+    this.#tellAtMs = Infinity;
+    while (!(await this.#isTold(at))) {
+      const pauseMs = this.#tellPauseMs;
+      this.#tellPauseMs = Math.min(2 * pauseMs, TELL_MS_MAX);
+      if (pauseMs > TELL_AWAKE_MS_MAX) {
+        this.#tellAtMs = this.#host.nowMs() + pauseMs;
+        await this.#host.setAlarm();
+        return;
       }
       await this.#host.wait(pauseMs);
     }
-    this.#host.write(() => journal.split.noteActivated());
+    this.#tellPauseMs = TELL_MS_MIN;
+    this.#host.write(() => this.#host.journal.split.noteActivated());
+  }
+
+  async #isTold(at: number): Promise<boolean> {
+    const { journal, engine, name } = this.#host;
+    let reason = "the other shard has no such range";
+    try {
+      engine.advance(presentMs());
+      if (await this.#shardAt(at).given(journal.split.attempt, engine.nowMs)) return true;
+    } catch (error) {
+      reason = String(error);
+    }
+    logWarning("split_untold", { shard: name, error: reason });
+    return false;
   }
 
   /** A shard that has its range from this one has split: see `SplitCalls.noteSplit`. */
@@ -264,9 +314,16 @@ export class Splitting {
     this.#host.waitUntil(Promise.resolve(told).catch(() => {}));
   }
 
-  /** Drops what was given away, once listings have ended that began before. */
+  /** Drops what was given away: at once, or when listings have had time to end that may have begun before. */
+  async #forgetLater(): Promise<void> {
+    const { nowMs, listedAtMs, setAlarm } = this.#host;
+    if (nowMs() - listedAtMs() >= SPLIT_KEEP_MS) return await this.#forget();
+    this.#forgetAtMs = nowMs() + SPLIT_KEEP_MS;
+    await setAlarm();
+  }
+
   async #forget(): Promise<void> {
-    await this.#host.wait(SPLIT_KEEP_MS);
+    this.#forgetAtMs = Infinity;
     this.#host.own.former = null;
     for (let cursor: number | null = 0; cursor !== null;) {
       cursor = this.#host.engine.ownership.forgetStep(cursor);
@@ -280,6 +337,11 @@ export class Splitting {
     const { namespace } = shardName.parse(name);
     return shardStub(this.#env, shardName.at(namespace, at, journal.placement!.shards));
   }
+}
+
+/** Also where the clock has gone back since: no deadline is further away than the longest pause. */
+function isDue(atMs: number, nowMs: number): boolean {
+  return atMs <= nowMs || (atMs < Infinity && atMs - nowMs > TELL_MS_MAX);
 }
 
 function refused(reason: string): ThrottrError {

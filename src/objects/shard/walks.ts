@@ -36,6 +36,8 @@ export interface WalkHost {
 export class Walks {
   /** Changes where the shard adopts a range. */
   order: TableOrder;
+  /** When a listing last asked for a part that it goes on with later, ms since the epoch; -Infinity for never. */
+  listedAtMs = -Infinity;
   readonly #host: WalkHost;
 
   constructor(order: TableOrder, host: WalkHost) {
@@ -132,6 +134,7 @@ export class Walks {
    */
   #since(asked: Placement, hasBegun: boolean): { asked: Placement; hasGiven: boolean } {
     const { own } = this.#host;
+    this.listedAtMs = presentMs();
     if (!hasBegun || !own.wasOf(asked)) return { asked, hasGiven: false };
     return { asked: { ...asked, range: own.ranges.range }, hasGiven: true };
   }

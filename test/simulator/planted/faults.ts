@@ -138,8 +138,8 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "a cut forgets the answers of idempotency keys",
     module: "src/engine/snapshot.ts",
-    text: "if (slots[slot + META] === 0 ||",
-    planted: "if (slots[slot + META] === 0 || ((slots[slot + META]! >>> 5) & 0xf) === 2 ||",
+    text: "if (meta === 0 || hasExpired(",
+    planted: "if (meta === 0 || ((meta >>> 5) & 0xf) === 2 || hasExpired(",
     workload: "records",
     seed: 2,
   },
@@ -187,8 +187,8 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "a record is read beyond its end until it is collected",
     module: "src/engine/records.ts",
-    text: "if (hasExpired(slots, table.slot, now)) {",
-    planted: "if (false) {",
+    text: "if (hasExpired(slots, table.slot, now) || table.isGiven(slots[table.slot + META]!)) {",
+    planted: "if (table.isGiven(slots[table.slot + META]!)) {",
     workload: "records",
     seed: 1,
   },
@@ -219,8 +219,8 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "a cut forgets reservations",
     module: "src/engine/snapshot.ts",
-    text: "if (slots[slot + META] === 0 ||",
-    planted: "if (slots[slot + META] === 0 || ((slots[slot + META]! >>> 5) & 0xf) === 5 ||",
+    text: "if (meta === 0 || hasExpired(",
+    planted: "if (meta === 0 || ((meta >>> 5) & 0xf) === 5 || hasExpired(",
     workload: "limits",
     seed: 5,
   },
@@ -392,7 +392,7 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "the shards of a holder are forgotten in sleep",
     module: "src/dispatch/holder.ts",
-    text: "this.#noted(shards);",
+    text: "this.#noted(Uint32Array.from(this.#ranges.flatMap(({ from, to }) => [from, to])));",
     planted: "",
     workload: "semaphores",
     isCalm: true,
