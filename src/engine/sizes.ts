@@ -55,6 +55,8 @@ export const COUNTS_PAUSE_MS_MAX = 60_000;
 
 // Splits of a shard: src/engine/range-copy.ts, copy-queue.ts, load-sample.ts, src/objects/shard/splitting.ts, adoption.ts
 
+/** Of `SHARD_BYTES_MAX`: a shard with more splits, so that there is time before it is full. */
+export const SPLIT_SIZE_SHARE = 0.6;
 /** Bytes that may wait for the shard that a range is copied to: beyond them the walk stops, and then commits wait. */
 export const SPLIT_QUEUE_BYTES = 4 << 20;
 /** A row of a copied range: as a row of a snapshot, of which it stands in the place. */

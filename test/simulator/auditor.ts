@@ -17,7 +17,7 @@ import type { Door } from "./platform/door.ts";
 import type { SimulatedObject } from "./platform/object.ts";
 import type { RunningLife } from "./platform/running-life.ts";
 import type { Sizes } from "./platform/sizes.ts";
-import { nameOf } from "./witness.ts";
+import { nameOf, SPLIT_NAME } from "./witness.ts";
 
 /** How often it looks, in ms of virtual time. */
 export const AUDIT_MS = 5000;
@@ -114,6 +114,7 @@ export class Auditor {
     const settings = {
       shardBytesMax: SHARD_BYTES_MAX,
       shards: Number(this.#run.variables["SHARDS"]),
+      shardsMax: Number(this.#run.variables["SHARDS_MAX"]),
       hubsMax: Number(this.#run.variables["HUBS_MAX"]),
       hubConnectionsMax: HUB_CONNECTIONS_MAX,
       frameBytesMax: FRAME_BYTES_MAX,
@@ -142,10 +143,14 @@ export class Auditor {
   }
 
   #objects(): NamespaceFigures {
+    const objects = [...this.#run.cluster.objects];
     const of = (className: string): number =>
-      [...this.#run.cluster.objects].filter((object) => object.className === className).length;
+      objects.filter((object) => object.className === className).length;
+    // An attempt at a split that was given up leaves an object without data.
+    const isEmpty = ({ disk }: SimulatedObject): boolean => !disk.database.hasTable("shard");
+    const givenUp = objects.filter((object) => SPLIT_NAME.test(object.name) && isEmpty(object));
     return {
-      shards: of("Shard"),
+      shards: of("Shard") - givenUp.length,
       groups: of("Channel"),
       hubs: of("Hub"),
       locations: 1,

@@ -156,7 +156,7 @@ export class Witness implements Watcher {
 }
 
 /** The range of a shard that a split has made begins at the hash in its name. */
-const SPLIT_NAME = /^(.*)\/([0-9a-f]{8})$/;
+export const SPLIT_NAME = /^(.*)\/([0-9a-f]{8})$/;
 
 export const nameOf = ({ className, name }: SimulatedObject): string => `${className} ${name}`;
 

@@ -1,13 +1,10 @@
 /** When a shard tries to split by itself: not again soon after an attempt that came to nothing. */
-import { SPLIT_RETRY_MS_MAX, SPLIT_RETRY_MS_MIN } from "../../engine/sizes.ts";
+import { SPLIT_RETRY_MS_MAX, SPLIT_RETRY_MS_MIN, SPLIT_SIZE_SHARE } from "../../engine/sizes.ts";
 import { CIRCLE, endOf, widthOf, type Range } from "../../wire/range.ts";
-
-/** Of `SHARD_BYTES_MAX`: a shard with more splits, so that there is time before it is full. */
-const SIZE_SHARE = 0.6;
 
 /** Whether a shard is so large that it splits. */
 export function isLarge(bytes: number, bytesMax: number): boolean {
-  return bytes > bytesMax * SIZE_SHARE;
+  return bytes > bytesMax * SPLIT_SIZE_SHARE;
 }
 
 /**

@@ -12,8 +12,10 @@ export interface Plan {
   /** Of all clients together, about. */
   readonly operations: number;
   readonly durationMs: number;
-  /** Of shards, that an operator asks for. */
+  /** Of shards, that an operator asks for. Shards split by themselves, too, unless it is 0. */
   readonly splits: number;
+  /** `SHARDS_MAX`, where shards split. */
+  readonly shardsMax: number;
   readonly workloads: readonly WorkloadName[];
   readonly variables: Readonly<Record<string, string>>;
   /** What the run begins with. Where that is not today's code, a deployment puts it in place. */
@@ -33,6 +35,7 @@ const DURATION_MS = 600_000;
 const SHARDS_MAX = 8;
 const CLIENTS = { least: 10, most: 100 };
 const SPLITS = { share: 0.5, least: 1, most: 40 };
+const SHARDS_MAX_SPLIT = [16, 64, 1024];
 const OPERATIONS = { least: 1_500, most: 5_000 };
 /** Messages that a channel keeps for listeners that come back. */
 const REPLAYED = [0, 0, 1, 5, 50, 1000];
@@ -46,6 +49,9 @@ export function planOf(seed: number): Plan {
   const splitting = random.fork("splits");
   const some = names.filter(() => choice.chance(0.5));
   const shards = 1 + random.int(SHARDS_MAX);
+  const splits = splitting.chance(SPLITS.share)
+    ? Math.round(splitting.skewed(SPLITS.least, SPLITS.most))
+    : 0;
   return {
     seed,
     machines: 1 + random.int(4),
@@ -53,9 +59,8 @@ export function planOf(seed: number): Plan {
     clients: Math.round(random.skewed(CLIENTS.least, CLIENTS.most)),
     operations: Math.round(random.skewed(OPERATIONS.least, OPERATIONS.most)),
     durationMs: DURATION_MS,
-    splits: splitting.chance(SPLITS.share)
-      ? Math.round(splitting.skewed(SPLITS.least, SPLITS.most))
-      : 0,
+    splits,
+    shardsMax: splitting.pick(SHARDS_MAX_SPLIT),
     workloads: some.length > 0 ? some : [choice.pick(names)],
     variables: {
       ACCESS: "open",

@@ -39,7 +39,7 @@ export async function play(
     callers: releases.callers,
     isToday: plan.release === "today",
     faults: (random) => (isCalm ? calm(random) : new SeededFaults(random, counts)),
-    variables: plan.variables,
+    variables: { ...plan.variables, SHARDS_MAX: String(plan.splits > 0 ? plan.shardsMax : 1) },
     machines: plan.machines,
     doors: plan.doors,
     workloads,

@@ -125,6 +125,8 @@ function journal(random: Random): Partial<Sizes> {
 
 function splits(random: Random): Partial<Sizes> {
   return {
+    // From about 10 KB on, of 24 MiB: runs have some hundred KB of records.
+    SPLIT_SIZE_SHARE: random.skewed(0.0004, 0.6),
     SPLIT_QUEUE_BYTES: whole(random, 1024, 65_536),
     SPLIT_ROW_BYTES: whole(random, 256, 16_384),
     SPLIT_STEP_BYTES: whole(random, 128, 8192),

@@ -1078,6 +1078,7 @@ describe("the checker of budgets", () => {
   const settings: BudgetSettings = {
     shardBytesMax: 8 * MIB,
     shards: 4,
+    shardsMax: 1,
     hubsMax: 2,
     hubConnectionsMax: 20,
     frameBytesMax: MIB,
