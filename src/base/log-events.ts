@@ -67,6 +67,12 @@ export const LOG_EVENTS = {
       "A new shard could not ask another one whether the range that it was offered is its own; it asks again a minute later.",
     fields: { shard: SHARD, error: ERROR },
   },
+  witness_untold: {
+    severity: "warning",
+    meaning:
+      "Shard 0 could not tell the witness of its namespace that other shards have data; it tries again when it starts, or another shard gets its first data.",
+    fields: { namespace: "name of the namespace", error: ERROR },
+  },
   revocations_unread: {
     severity: "error",
     meaning:

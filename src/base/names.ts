@@ -25,7 +25,7 @@ export type ShardPlace =
   | { readonly kind: "initial"; readonly index: number }
   | { readonly kind: "split"; readonly from: number };
 
-/** Shards: `namespace/index`, and `namespace/` with 8 hex digits, which no index has. */
+/** Shards: `namespace/index`, and `namespace/` with 8 hex digits, which no index has. The witness has no index, and no data. */
 export const shardName = {
   format: (namespace: string, index: number): string => `${namespace}/${index}`,
   /**
@@ -35,6 +35,8 @@ export const shardName = {
    */
   at: (namespace: string, from: number, shards: number): string =>
     `${namespace}/${labelOfShard(from, shards)}`,
+  /** The object that knows what the first shard owns, and has no records: see `Witness`. */
+  witness: (namespace: string): string => `${namespace}/witness`,
   parse(name: string): { namespace: string; place: ShardPlace } {
     const [namespace, label] = name.split("/") as [string, string];
     const place: ShardPlace =

@@ -18,6 +18,7 @@ import { Keyspace } from "../../src/wire/keyspace.ts";
 import { CIRCLE, hexOfHash, initialRange, isIn, type Range } from "../../src/wire/range.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { bytesOf } from "../support/frames/index.ts";
+import { refusalOf } from "../support/commands/calls.ts";
 import { holdSync } from "../support/pool/shards.ts";
 import { withSettings } from "../support/pool/variables.ts";
 
@@ -278,5 +279,72 @@ describe("a split of a shard", () => {
       // Shards that have split stay awake for a while, and could not be put to sleep.
       await splits.restart(true);
     });
+  });
+});
+
+describe("a shard whose database vanished after a split", () => {
+  const MISSING = /shard_data_missing/;
+
+  /** A namespace of which only the first shard has data, split in two: no other shard that it began with misses anything. */
+  async function splitFirst(): Promise<{
+    splits: Splits;
+    upper: string;
+    keys: [string[], string[]];
+  }> {
+    const splits = new Splits();
+    const first = inRange(splits, initialRange(0, readSettings(env).SHARDS));
+    for (const key of first) await splits.binding.increment(key, { by: 5, ...TTL });
+    const upper = await splits.split();
+    const given = (await splits.state(upper)).range;
+    const isGiven = (key: string): boolean => isIn(given, splits.hashOf(key));
+    return {
+      splits,
+      upper,
+      keys: [first.filter((key) => !isGiven(key)), first.filter(isGiven)],
+    };
+  }
+
+  /** What is left of a shard when its files have been removed. */
+  async function vanish(splits: Splits, label: string): Promise<void> {
+    await runInDurableObject(splits.stub(label), (_, { storage }) => storage.deleteAll());
+    await evictAllDurableObjects();
+  }
+
+  it("the first shard of a namespace does not begin anew beside a shard that it has split off", async () => {
+    const { splits, keys } = await splitFirst();
+    await vanish(splits, "0");
+    await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
+      expect(await refusalOf(splits.binding.query(keys[0][0]!))).toMatch(MISSING);
+      expect(await refusalOf(splits.binding.increment(keys[0][0]!, TTL))).toMatch(MISSING);
+      expect(await refusalOf(splits.binding.list())).toMatch(MISSING);
+    });
+  });
+
+  it("the first shard has its range again where the loss is accepted, and the shard that was split off its records", async () => {
+    const { splits, upper, keys } = await splitFirst();
+    await vanish(splits, "0");
+    const quotasOf = async (all: readonly string[]): Promise<unknown[]> =>
+      await Promise.all(all.map(async (key) => (await splits.binding.query(key))?.quota ?? null));
+    expect(await quotasOf(keys[0])).toEqual(keys[0].map(() => null));
+    expect(await quotasOf(keys[1])).toEqual(keys[1].map(() => 5n));
+    expect(await splits.binding.increment(keys[0][0]!, { by: 3, ...TTL })).toBe(3n);
+    expect(await splits.binding.increment(keys[1][0]!, { by: 3, ...TTL })).toBe(8n);
+    const [own, given] = [await splits.state("0"), await splits.state(upper)];
+    expect(own.range).toEqual({ from: 0, to: given.range.from });
+    expect((await splits.binding.list()).records.length).toBe(1 + keys[1].length);
+    await splits.restart(true);
+    expect(await quotasOf([keys[0][0]!, keys[1][0]!])).toEqual([3n, 8n]);
+  });
+
+  it("a shard that was split off is missed, and begins anew where the loss is accepted", async () => {
+    const { splits, upper, keys } = await splitFirst();
+    await vanish(splits, upper);
+    await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
+      expect(await refusalOf(splits.binding.query(keys[1][0]!))).toContain(`${splits.ns}/${upper}`);
+      expect(await refusalOf(splits.binding.increment(keys[1][0]!, TTL))).toMatch(MISSING);
+      expect((await splits.binding.query(keys[0][0]!))?.quota).toBe(5n);
+    });
+    expect(await splits.binding.increment(keys[1][0]!, { by: 3, ...TTL })).toBe(3n);
+    expect((await splits.binding.query(keys[0][0]!))?.quota).toBe(5n);
   });
 });

@@ -48,6 +48,16 @@ export interface ShardState {
   readonly isForgetting: boolean;
 }
 
+/** What the first shard of a namespace owns, or is about to, and what it knows of others. */
+export interface FirstShard {
+  readonly placement: Placement;
+  readonly range: Range;
+  /** Where other ranges begin. */
+  readonly begins: readonly number[];
+  /** The highest attempt at a split that it has begun. */
+  readonly attempt: number;
+}
+
 export interface SplitCalls {
   /**
    * Begins a split, and returns once that is stored.
@@ -90,4 +100,10 @@ export interface SplitCalls {
    * @param begins of all ranges behind its own that it knows of
    */
   noteSplit(begins: readonly number[]): void;
+
+  /** Asked of the witness of a namespace: stores what the first shard says of itself. */
+  witness(first: FirstShard): void;
+
+  /** Asked of the witness: what the first shard has said last; null for nothing. */
+  witnessed(): FirstShard | null;
 }

@@ -61,6 +61,8 @@ export class Journal {
   isNoted = false;
   /** Of shard 0: the deployment lists the namespace. */
   isRegistered = false;
+  /** Of shard 0: the witness knows of data outside of it. */
+  isWitnessed = false;
   /** Of shard 0: a bit for each shard that has data, the lowest of a byte first. */
   #notedShards: Uint8Array = new Uint8Array(0);
   /** The row lacks what this instance knows: the next commit writes it. */
@@ -106,6 +108,7 @@ export class Journal {
     this.#isRowStale = (state.hash_key ?? null) === null;
     this.isNoted = state.is_noted === 1;
     this.isRegistered = state.is_registered === 1;
+    this.isWitnessed = state.is_witnessed === 1;
     this.#notedShards = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
     this.#engine.storedCounts.restore(new Uint8Array(state.counts ?? new ArrayBuffer(0)));
     // Rows are after-images: one that is applied twice changes nothing, so an overlap of the two does no harm.
@@ -251,6 +254,14 @@ export class Journal {
     this.#isRowStale = true;
   }
 
+  /**
+   * In shard 0: the witness knows of data outside of it. A row that is written anyway says it later; until then, each start tells
+   * the witness again.
+   */
+  setWitnessed(): void {
+    this.isWitnessed = true;
+  }
+
   /** In shard 0: writes down that the deployment lists the namespace. */
   storeRegistered(): void {
     this.isRegistered = true;
@@ -260,6 +271,11 @@ export class Journal {
   /** In shard 0: there is a note of a shard's data. */
   hasNoted(shard: number): boolean {
     return ((this.#notedShards[shard >>> 3] ?? 0) & (1 << (shard & 7))) !== 0;
+  }
+
+  /** In shard 0: there is a note of any other shard's data. */
+  get hasNotes(): boolean {
+    return this.#notedShards.some((bits) => bits !== 0);
   }
 
   /** In shard 0: writes down that a shard has data. */
@@ -394,7 +410,12 @@ export class Journal {
       this.split.mustFilter(this.#generation) && !this.split.mustFilter(this.#open);
     // The journal that is dropped had the counts. In the one row that is written anyway they cost none of their own.
     const counts = this.#engine.storedCounts.takeAll(this.#engine.nowMs);
-    this.#write("UPDATE shard SET generation = ?, counts = ?", this.#open, counts);
+    this.#write(
+      "UPDATE shard SET generation = ?, counts = ?, is_witnessed = ?",
+      this.#open,
+      counts,
+      this.isWitnessed ? 1 : 0,
+    );
     this.#write(`DROP TABLE snapshot_${this.#generation}`);
     this.#write(`DROP TABLE journal_${this.#generation}`);
     this.#generation = this.#open;
@@ -415,11 +436,12 @@ export class Journal {
   #updateRow(): void {
     this.#addColumns();
     this.#write(
-      "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?, is_registered = ?",
+      "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?, is_registered = ?, is_witnessed = ?",
       hashKeyBytes(this.#hashKey),
       this.isNoted ? 1 : 0,
       this.#notedShards,
       this.isRegistered ? 1 : 0,
+      this.isWitnessed ? 1 : 0,
     );
     this.#isRowStale = false;
   }

@@ -1,10 +1,12 @@
 /**
  * ShardClaim: which shards of a namespace have data, so that a database that has vanished is not taken for a new one.
  *
- * Shard 0 keeps a note of every other shard that has data. A shard without data asks shard 0 before its first request, and
- * shard 0 without data asks all others. Where data should be and is not, requests are refused until the operator accepts
- * the loss. A shard that has data never asks: ordinary requests cost no call and no row.
+ * Shard 0 keeps a note of every other shard that the namespace began with and that has data, and knows the shards that have split.
+ * A shard without data asks shard 0 before its first request, and shard 0 without data asks the witness and all others that it
+ * began with. Where data should be and is not, requests are refused until the operator accepts the loss. A shard that has data
+ * never asks: ordinary requests cost no call and no row.
  */
+import { presentMs } from "../../base/clock.ts";
 import { variableName } from "../../base/deployment.ts";
 import type { Environment } from "../../base/environment.ts";
 import type { Placement } from "../../wire/batch.ts";
@@ -21,7 +23,9 @@ import { shardStub } from "../../base/stubs.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { ShardRanges } from "../../wire/moved.ts";
-import { initialRange, isSameRange, type Range } from "../../wire/range.ts";
+import { CIRCLE, initialRange, isSameRange, type Range } from "../../wire/range.ts";
+import type { FirstShard } from "../../base/calls/splits.ts";
+import { Witness } from "./witness.ts";
 
 /** No shard of the namespace is at this place: a range that no caller asks for. */
 const NO_RANGE: Range = { from: 0, to: 0xffffffff };
@@ -35,6 +39,8 @@ interface ClaimHost extends Timers {
 /** Of one shard; shard 0 has a part of its own in most methods. */
 export class ShardClaim {
   readonly #env: Environment;
+  /** Of the object. */
+  readonly #name: string;
   readonly #namespace: string;
   readonly #place: ShardPlace;
   /** Of a shard that the namespace began with. */
@@ -44,6 +50,8 @@ export class ShardClaim {
   readonly #own: OwnRange;
   /** Of use in shard 0. */
   readonly #registration: Registration;
+  /** Of use in shard 0. */
+  readonly #witness: Witness;
   /** `ACCEPT_DATA_LOSS`: the operator knows that data is missing, and wants to go on without it. */
   readonly #isLossAccepted: boolean;
   /** The claim under way: calls that come meanwhile wait for the same one. */
@@ -64,6 +72,7 @@ export class ShardClaim {
   ) {
     const { namespace, place } = shardName.parse(shard);
     this.#env = env;
+    this.#name = shard;
     this.#namespace = namespace;
     this.#place = place;
     // A shard that a split has made has its data from another shard, never by a claim.
@@ -72,6 +81,7 @@ export class ShardClaim {
     this.#own = own;
     this.#host = host;
     this.#registration = new Registration(env, namespace, journal, host);
+    this.#witness = new Witness(env, namespace, { journal, own });
     this.#isLossAccepted = readSettings(env).ACCEPT_DATA_LOSS === "on";
   }
 
@@ -94,20 +104,32 @@ export class ShardClaim {
   /**
    * Before records of a shard without data are listed.
    *
+   * Where the loss of data is accepted that other shards know of, the shard has data behind this: none of its records, but its range.
+   *
    * @throws Error `shard_data_missing`, `shard_moved`
    */
   async assertNew(placement: Placement): Promise<void> {
-    if (!this.#isNew && !this.#isLossAccepted) {
-      const isMissing =
-        this.#index === 0
-          ? (await this.#othersWithData(placement.shards)).length > 0
-          : await orIfUnknown(this.#first().hasNoted(this.#index), () => false);
-      if (isMissing) throw this.#missing(this.#index);
-      this.#isNew = true;
-    }
+    if (this.#place.kind === "split") await this.claim(placement);
+    else if (!this.#isNew) await this.#assertInitialNew(placement);
+    if (this.#journal.placement !== null) return;
     const { range } = placement;
     if (range === undefined || isSameRange(range, await this.#rangeWithoutData(placement))) return;
     throw shardMoved(range);
+  }
+
+  async #assertInitialNew(placement: Placement): Promise<void> {
+    if (this.#index === 0) {
+      const first = await this.#witness.ask();
+      if (first !== null) return await this.claim(placement);
+    }
+    if (!this.#isLossAccepted && (await this.#isMissed(placement))) throw this.#missing();
+    this.#isNew = true;
+  }
+
+  /** Other shards know that this one had data. */
+  async #isMissed({ shards }: Placement): Promise<boolean> {
+    if (this.#index === 0) return (await this.#othersWithData(shards)).length > 0;
+    return await orIfUnknown(this.#first().hasNoted(this.#index), () => false);
   }
 
   /**
@@ -122,7 +144,7 @@ export class ShardClaim {
     if (this.#own.isInForce) return this.#own.ranges;
     if (this.#index !== 0) return await this.#firstRanges(placement);
     await this.assertNew({ fingerprint, shards });
-    return NOTHING_YET;
+    return this.#own.isInForce ? this.#own.ranges : NOTHING_YET;
   }
 
   /** What the first shard says of ranges; one of an earlier release says what the namespace began with. */
@@ -149,16 +171,26 @@ export class ShardClaim {
   async placementFor(placement: Placement, index: number | null): Promise<Placement> {
     if (this.#journal.placement === null) await this.claim(placement);
     if (index !== null && this.#journal.hasNoted(index) && !this.#isLossAccepted) {
-      throw this.#missing(index);
+      throw this.#missing(shardName.format(this.#namespace, index));
     }
     return this.#journal.placement!;
   }
 
   /** In shard 0: notes that another shard has data. */
   note(index: number): void {
-    if (this.#journal.placement === null) throw this.#missing(0);
+    if (this.#journal.placement === null) throw this.#missing();
     if (this.#journal.hasNoted(index)) return;
     this.#host.write(() => this.#journal.noteShard(index));
+    this.#host.waitUntil(this.#witness.noteOthers());
+  }
+
+  /**
+   * Before a split: the first shard says what it will own, so that it is missed where its database is lost.
+   *
+   * @param begins of all ranges that it knows of then
+   */
+  async noteSplit(range: Range, begins: readonly number[]): Promise<void> {
+    if (this.#index === 0) await this.#witness.note(range, begins);
   }
 
   /**
@@ -167,8 +199,12 @@ export class ShardClaim {
    */
   tell(): void {
     if (this.#journal.placement === null || this.#place.kind === "split") return;
-    if (this.#index === 0) this.#registration.begin();
-    else this.#host.waitUntil(this.#tellFirst());
+    if (this.#index !== 0) {
+      this.#host.waitUntil(this.#tellFirst());
+      return;
+    }
+    this.#registration.begin();
+    this.#host.waitUntil(this.#witness.noteOthers());
   }
 
   async #tellFirst(): Promise<void> {
@@ -190,14 +226,18 @@ export class ShardClaim {
       await this.#claimFirst(placement);
       return;
     }
+    if (this.#place.kind === "split") {
+      await this.#claimSplit(placement, this.#place.from);
+      return;
+    }
     const { range } = placement;
-    const index = this.#place.kind === "initial" ? this.#place.index : null;
+    const { index } = this.#place;
     const inForce = await this.#first().claim(placement, index);
     if (range === undefined) assertSamePlacement(inForce, placement);
     else assertSameSeed(inForce, placement);
     const { shards, fingerprint } = inForce;
     this.#shards = shards;
-    if (index === null || index >= shards) return;
+    if (index >= shards) return;
     if (range !== undefined && !isSameRange(range, initialRange(index, shards))) return;
     this.#host.write(() => this.#journal.create({ shards, fingerprint }, []));
     // A note of data that a crash takes back would refuse a shard that has lost nothing: the platform's output
@@ -205,12 +245,43 @@ export class ShardClaim {
     await this.#tell();
   }
 
-  /** Shard 0 itself asks all others, as no one else would miss its data. */
-  async #claimFirst({ shards, fingerprint }: Placement): Promise<void> {
+  /** Shard 0 itself asks the witness, and all others, as no one else would miss its data. */
+  async #claimFirst(asked: Placement): Promise<void> {
+    const first = await this.#witness.ask();
+    const { shards, fingerprint } = first?.placement ?? asked;
     const others = await this.#othersWithData(shards);
-    if (others.length > 0 && !this.#isLossAccepted) throw this.#missing(0);
-    this.#host.write(() => this.#journal.create({ shards, fingerprint }, others));
+    if (first !== null) assertSameSeed(first.placement, asked);
+    if ((first !== null || others.length > 0) && !this.#isLossAccepted) throw this.#missing();
+    this.#host.write(() => {
+      this.#journal.create({ shards, fingerprint }, others);
+      if (first !== null) this.#inherit(first);
+    });
     this.#registration.begin();
+  }
+
+  /** The shards that shard 0 has split off are where they were. */
+  #inherit({ placement: { shards }, range, begins, attempt }: FirstShard): void {
+    if (isSameRange(range, initialRange(0, shards))) return;
+    this.#journal.split.inherit(range, begins, attempt);
+  }
+
+  /**
+   * A shard that a split has made has its data from the shard that split. One without data that shard 0 knows of has lost it.
+   *
+   * @param from where its range begins
+   */
+  async #claimSplit(placement: Placement, from: number): Promise<void> {
+    const { shards, begins } = await this.#firstRanges(placement);
+    if (!begins.includes(from)) return;
+    if (!this.#isLossAccepted) throw this.#missing();
+    const to = Math.min(CIRCLE, ...begins.filter((at) => at > from)) % CIRCLE;
+    // Above all that the shard has begun before: what is left of those is given up.
+    const attempt = Math.floor(presentMs() / 1000);
+    const { fingerprint } = placement;
+    this.#host.write(() => {
+      this.#journal.create({ shards, fingerprint }, []);
+      this.#journal.split.inherit({ from, to }, [], attempt);
+    });
   }
 
   /**
@@ -236,8 +307,7 @@ export class ShardClaim {
   }
 
   /** The refusal of a shard whose data is gone. */
-  #missing(index: number): Error {
-    const shard = shardName.format(this.#namespace, index);
+  #missing(shard = this.#name): Error {
     if (!this.#isLogged) logError("shard_data_missing", { shard });
     this.#isLogged = true;
     return new ThrottrError(

@@ -35,6 +35,8 @@ export type ShardRow = SplitColumns & {
   noted_shards?: ArrayBuffer | null;
   /** Of shard 0: 1 when the deployment lists the namespace. */
   is_registered?: number | null;
+  /** Of shard 0: 1 when the witness knows of data outside of it. */
+  is_witnessed?: number | null;
   /** `StoredCounts` of the journals that were cut. */
   counts?: ArrayBuffer | null;
 };
@@ -45,6 +47,7 @@ export const LATER_COLUMNS = [
   "is_noted INTEGER",
   "noted_shards BLOB",
   "is_registered INTEGER",
+  "is_witnessed INTEGER",
   "counts BLOB",
   ...SPLIT_COLUMNS,
 ];

@@ -22,7 +22,13 @@ import type {
   ShardRows,
   ShardSummary,
 } from "../../base/calls/shard.ts";
-import type { AdoptOutcome, ShardState, SplitFigures, Verdict } from "../../base/calls/splits.ts";
+import type {
+  AdoptOutcome,
+  FirstShard,
+  ShardState,
+  SplitFigures,
+  Verdict,
+} from "../../base/calls/splits.ts";
 import { shardName } from "../../base/names.ts";
 import { Adoption } from "./adoption.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
@@ -52,6 +58,9 @@ import { SWEEP_STEPS } from "../../engine/sizes.ts";
 
 /** What a method of `ShardCalls` is called with. */
 type Asked<Method extends keyof ShardCalls> = Parameters<ShardCalls[Method]>;
+
+/** Key of what the witness of a namespace knows. */
+const WITNESSED = "witnessed";
 
 /** What a shard can be asked for is described in `ShardCalls`. */
 export class Shard extends DurableObject<Environment> implements ShardCalls {
@@ -139,6 +148,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       gate: this.#gate,
       own: this.#own,
       shardsMax: this.#settings.SHARDS_MAX,
+      noteSplit: async (...noted) => await this.#claim.noteSplit(...noted),
       listedAtMs: () => this.#walks.listedAtMs,
       setAlarm: async () => await this.#alarm.setForNext(),
     });
@@ -325,6 +335,14 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   noteSplit(...asked: Asked<"noteSplit">): void {
     if (this.#unreadable !== null) throw this.#unreadable;
     this.#splitting.noteSplit(...asked);
+  }
+
+  witness(first: FirstShard): void {
+    this.ctx.storage.kv.put(WITNESSED, first);
+  }
+
+  witnessed(): FirstShard | null {
+    return this.ctx.storage.kv.get<FirstShard>(WITNESSED) ?? null;
   }
 
   /** Data that can't be read is data all the same: shard 0 must not take the namespace for a new one. */

@@ -182,6 +182,29 @@ export class SplitRows {
     this.isActive = false;
   }
 
+  /**
+   * In a new row, of a shard whose data is lost: the range and the splits that others know of it.
+   *
+   * @param begins of ranges behind its own
+   */
+  inherit({ from, to }: Range, begins: readonly number[], attempt: number): void {
+    const behind = begins.filter((at) => at >= endOf({ from, to }));
+    const gone = behind.toSorted((a, b) => a - b).slice(0, GONE_MAX);
+    this.#update({
+      format: SPLIT_FORMAT,
+      range_from: from,
+      range_to: to,
+      attempt,
+      gone: toBlob(gone),
+      // Behind the last hash: what this shard may have given away reached that far at most.
+      born_to: 0,
+    });
+    this.range = { from, to };
+    this.attempt = attempt;
+    this.gone = gone;
+    this.bornTo = 0;
+  }
+
   /** The range that was adopted is in force. */
   activate(): void {
     this.#update({ is_active: 1 });

@@ -24,7 +24,7 @@ import { middleBySize } from "../../engine/size-choice.ts";
 import { SPLIT_KEEP_MS, SPLIT_RESUME_MS, SPLIT_SWITCH_BYTES } from "../../engine/sizes.ts";
 import { SPLIT_SWITCH_MS } from "../../engine/sizes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import { endOf } from "../../wire/range.ts";
+import { endOf, type Range } from "../../wire/range.ts";
 import type { Gate } from "./gate.ts";
 import type { Journal } from "./journal.ts";
 import type { OwnRange } from "./own-range.ts";
@@ -54,6 +54,12 @@ export interface SplittingHost extends Timers {
   readonly own: OwnRange;
   /** When a listing last asked for a part of the shard, ms since the epoch; -Infinity for never. */
   listedAtMs(): number;
+  /**
+   * Before a part is given away: says what the shard will own.
+   *
+   * @param begins of all ranges that it knows of then
+   */
+  noteSplit(range: Range, begins: readonly number[]): Promise<void>;
   /** Executes what writes; a failure resets the object. */
   write(write: () => void): void;
   /** Sets the alarm for what is due next. */
@@ -200,6 +206,7 @@ export class Splitting {
     });
     this.#transfer = transfer;
     try {
+      await this.#announce(at);
       await this.#copy(transfer);
     } catch (error) {
       if (!(error instanceof AttemptFailed)) throw error;
@@ -210,6 +217,15 @@ export class Splitting {
     this.#pace.noteSuccess();
     this.#hint();
     await Promise.all([this.#tell(at), this.#forgetLater()]);
+  }
+
+  async #announce(at: number): Promise<void> {
+    const { range, begins } = this.#host.own.ranges;
+    try {
+      await this.#host.noteSplit({ from: range.from, to: at }, [...begins, at]);
+    } catch (error) {
+      throw new AttemptFailed(String(error));
+    }
   }
 
   /** Copies all there is, and gives it away. */
