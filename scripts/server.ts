@@ -64,6 +64,8 @@ export function startServer(options: ServerOptions = {}): Server {
     ACCESS: "open",
     OPEN_NAMESPACES: "any",
     YRMCDS_ENABLE: "on",
+    // One thread serves all shards here.
+    SPLIT_CALLS_PER_SECOND: "0",
     ...(hasOwnHosts(options.config) ? {} : { HOSTS: "localhost" }),
     ...options.variables,
   };

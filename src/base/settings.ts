@@ -93,8 +93,11 @@ const SETTINGS = {
   SHARDS: integer(4, 1, 128),
   /** Part of the placement, too. */
   SHARD_SECRET: text(),
-  /** Table and records, in memory. An isolate has 128 MB, and needs room for code, batches and answers. */
+  /** No shard splits where its parts might make more shards than these. */
   SHARDS_MAX: integer(1024, 1, 4096),
+  /** A shard with more calls for half a minute splits; 0 for never, where one thread serves all shards anyway. */
+  SPLIT_CALLS_PER_SECOND: integer(400, 0, 1_000_000),
+  /** Table and records, in memory. An isolate has 128 MB, and needs room for code, batches and answers. */
   SHARD_BYTES_MAX: integer(24 * MEBIBYTE, MEBIBYTE, 112 * MEBIBYTE),
   ACCEPT_DATA_LOSS: choice("off", ["on", "off"]),
   /** `relaxed`: answers come before their row, which follows within 50 ms. */

@@ -40,6 +40,15 @@ export interface SplitFigures {
 /** What a shard says of itself. */
 export interface ShardState {
   readonly range: Range;
+  readonly records: number;
+  /** In memory, of `bytesMax`. */
+  readonly bytes: number;
+  /** `SHARD_BYTES_MAX`. */
+  readonly bytesMax: number;
+  /** Calls a second with requests on keys, in the last whole five seconds. */
+  readonly callsPerSecond: number;
+  /** There have been more calls than `SPLIT_CALLS_PER_SECOND` for half a minute. */
+  readonly isHot: boolean;
   /** False while the range is adopted, and not in force. */
   readonly isActive: boolean;
   /** Null when no split is under way. */

@@ -67,6 +67,9 @@ const FLAGS: Readonly<Record<string, string>> = { ACCESS: "--access", TCP_PORTS:
 /** Variables for features of Cloudflare's platform: with one of them workerd would fail every request. */
 const OF_THE_PLATFORM: readonly string[] = ["JURISDICTION"];
 
+/** One thread serves all shards here: more of them take no load off each other. */
+const ON_ONE_THREAD: Readonly<Record<string, string>> = { SPLIT_CALLS_PER_SECOND: "0" };
+
 /** HS256 requires a key of at least 256 bits: RFC 7518, 3.2. */
 const SECRET_BYTES_MIN = 32;
 /** No secret is longer. A wrong path, such as that of a log, shows at once. */
@@ -98,6 +101,7 @@ export function planOf(
     );
   }
   const variables = {
+    ...ON_ONE_THREAD,
     ...hostsOf(flags, http),
     ...variablesOf(flags.var),
     ACCESS: flags.access,

@@ -16,6 +16,7 @@ import { HASH_END } from "../../engine/table.ts";
 import type { Placement } from "../../wire/batch.ts";
 import type { AdoptOutcome, RangeOffer } from "../../base/calls/splits.ts";
 import type { Range } from "../../wire/range.ts";
+import { NotedShards } from "./noted-shards.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import {
   COMMITS_PER_CUT_ROW,
@@ -61,10 +62,10 @@ export class Journal {
   isNoted = false;
   /** Of shard 0: the deployment lists the namespace. */
   isRegistered = false;
-  /** Of shard 0: the witness knows of data outside of it. */
+  /** Of shard 0: the witness knows of data outside of it. A row that is written anyway says so; until then each start tells it again. */
   isWitnessed = false;
-  /** Of shard 0: a bit for each shard that has data, the lowest of a byte first. */
-  #notedShards: Uint8Array = new Uint8Array(0);
+  /** Of shard 0: the other shards that have data. */
+  readonly #noted = new NotedShards();
   /** The row lacks what this instance knows: the next commit writes it. */
   #isRowStale = false;
 
@@ -109,7 +110,7 @@ export class Journal {
     this.isNoted = state.is_noted === 1;
     this.isRegistered = state.is_registered === 1;
     this.isWitnessed = state.is_witnessed === 1;
-    this.#notedShards = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
+    this.#noted.bits = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
     this.#engine.storedCounts.restore(new Uint8Array(state.counts ?? new ArrayBuffer(0)));
     // Rows are after-images: one that is applied twice changes nothing, so an overlap of the two does no harm.
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
@@ -221,18 +222,6 @@ export class Journal {
     return this.placement !== null && !this.split.isActive && this.split.attempt === attempt;
   }
 
-  /** What is offered of a range, from a hash on, in the attempt that has just begun. */
-  offerFrom(at: number, range: Range): RangeOffer {
-    const { shards, fingerprint } = this.placement!;
-    return {
-      placement: { shards, fingerprint },
-      hashKey: this.#hashKey,
-      range: { from: at, to: range.to },
-      parent: range.from,
-      attempt: this.split.attempt,
-    };
-  }
-
   /** Drops all that is stored: dropping tables writes no rows. */
   #drop(): void {
     if (this.placement === null) return;
@@ -241,6 +230,11 @@ export class Journal {
     this.rows = 0;
     this.bytes = 0;
     this.split.load({});
+  }
+
+  /** Seed of the order of the table, as it is stored. */
+  get hashKey(): HashKey {
+    return this.#hashKey;
   }
 
   /** Records have been written, though they may be gone. */
@@ -254,14 +248,6 @@ export class Journal {
     this.#isRowStale = true;
   }
 
-  /**
-   * In shard 0: the witness knows of data outside of it. A row that is written anyway says it later; until then, each start tells
-   * the witness again.
-   */
-  setWitnessed(): void {
-    this.isWitnessed = true;
-  }
-
   /** In shard 0: writes down that the deployment lists the namespace. */
   storeRegistered(): void {
     this.isRegistered = true;
@@ -270,26 +256,18 @@ export class Journal {
 
   /** In shard 0: there is a note of a shard's data. */
   hasNoted(shard: number): boolean {
-    return ((this.#notedShards[shard >>> 3] ?? 0) & (1 << (shard & 7))) !== 0;
+    return this.#noted.has(shard);
   }
 
   /** In shard 0: there is a note of any other shard's data. */
   get hasNotes(): boolean {
-    return this.#notedShards.some((bits) => bits !== 0);
+    return !this.#noted.isEmpty;
   }
 
   /** In shard 0: writes down that a shard has data. */
   noteShard(shard: number): void {
-    this.#addNote(shard);
+    this.#noted.add(shard);
     this.#updateRow();
-  }
-
-  /** Grows the bits where needed; the caller writes them. */
-  #addNote(shard: number): void {
-    const notes = new Uint8Array(Math.max(this.#notedShards.length, (shard >>> 3) + 1));
-    notes.set(this.#notedShards);
-    notes[shard >>> 3]! |= 1 << (shard & 7);
-    this.#notedShards = notes;
   }
 
   /**
@@ -298,7 +276,7 @@ export class Journal {
    * @param noted in shard 0: the other shards that have data
    */
   create(placement: Placement, noted: readonly number[]): void {
-    for (const shard of noted) this.#addNote(shard);
+    for (const shard of noted) this.#noted.add(shard);
     const later = LATER_COLUMNS.join(", ");
     this.#write(
       `CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER, ${later})`,
@@ -309,7 +287,7 @@ export class Journal {
       placement.shards,
       placement.fingerprint,
       hashKeyBytes(this.#hashKey),
-      this.#notedShards,
+      this.#noted.bits,
     );
     this.#createGeneration(0);
     this.placement = placement;
@@ -439,7 +417,7 @@ export class Journal {
       "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?, is_registered = ?, is_witnessed = ?",
       hashKeyBytes(this.#hashKey),
       this.isNoted ? 1 : 0,
-      this.#notedShards,
+      this.#noted.bits,
       this.isRegistered ? 1 : 0,
       this.isWitnessed ? 1 : 0,
     );

@@ -9,7 +9,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
-import { Engine } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { readPlacement, type Placement } from "../../wire/batch.ts";
 import type {
   YrmcdsFigures,
@@ -30,12 +30,11 @@ import type {
   Verdict,
 } from "../../base/calls/splits.ts";
 import { shardName } from "../../base/names.ts";
-import { Adoption } from "./adoption.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
-import { FullLog } from "./full-log.ts";
-import { Gate } from "./gate.ts";
+import { Figures } from "./figures.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { Journal } from "./journal.ts";
+import { newEngine } from "./new-engine.ts";
 import { randomHashKey, readHashKey } from "./shard-row.ts";
 import { seedOf } from "../../dispatch/placement.ts";
 import { AlarmClock } from "../../base/alarm-clock.ts";
@@ -45,16 +44,14 @@ import { OwnRange } from "./own-range.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
 import { ShardCounts } from "./shard-counts.ts";
+import { ShardSplits } from "./shard-splits.ts";
 import { ShardTime } from "./shard-time.ts";
-import { isLarge } from "./split-pace.ts";
-import { Splitting } from "./splitting.ts";
 import { TableOrder } from "./table-order.ts";
+import { Upkeep } from "./upkeep.ts";
 import { Walks } from "./walks.ts";
 import { timersOf } from "../../base/timers.ts";
-import { turn } from "../../base/turn.ts";
 import { hexOf } from "../../wire/bytes.ts";
 import { writeMoved, type ShardRanges } from "../../wire/moved.ts";
-import { SWEEP_STEPS } from "../../engine/sizes.ts";
 
 /** What a method of `ShardCalls` is called with. */
 type Asked<Method extends keyof ShardCalls> = Parameters<ShardCalls[Method]>;
@@ -75,23 +72,19 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   readonly #claim: ShardClaim;
   /** Requests by type and bytes, and where they are stored and told. */
   readonly #counts: ShardCounts;
+  readonly #figures: Figures;
   /** What is due for semaphores whenever the alarm rings. */
   readonly #semaphoreWork: SemaphoreWork;
+  /** What is done by the alarm. */
+  readonly #upkeep: Upkeep;
   /** The one alarm that the platform gives an object; each time that it is set is billed as a row. */
   readonly #alarm: AlarmClock;
   /** Decides when a row is written, for all calls that wait for one. */
   readonly #commits: GroupCommit;
-  /** Logs refusals for want of room, once a minute at most. */
-  readonly #fullLog: FullLog;
   /** What follows when the platform's clock goes back, or stands still. */
   readonly #time: ShardTime;
-  readonly #startedAtMs = presentMs();
-  /** Holds calls back while a part of the range is handed over. */
-  readonly #gate = new Gate();
-  /** Gives a part of the range to a new shard. */
-  readonly #splitting: Splitting;
-  /** Takes a part of another shard's range. */
-  readonly #adoption: Adoption;
+  /** Gives parts of the range away, and adopts parts of others. */
+  readonly #splits: ShardSplits;
   /** Listings and other requests about all records. */
   readonly #walks: Walks;
   /** Why the data can't be read by this release: every batch is refused with it. */
@@ -101,37 +94,25 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     super(ctx, env);
     this.#settings = readSettings(env);
     const hashKey = readHashKey(ctx.storage.sql) ?? randomHashKey();
-    this.#engine = new Engine({
-      hashKey,
-      // Which slots a hash leads to changes with every start, so keys that collide can't be collected over time.
-      homeSalt: crypto.getRandomValues(new Uint32Array(1))[0]!,
-      drawSalt: crypto.getRandomValues(new Uint32Array(1))[0]! >>> 12,
-      bytesMax: this.#settings.SHARD_BYTES_MAX,
-      isCounting: this.#settings.METRICS === "on",
-      answerTtlMs: this.#settings.IDEMPOTENCY_TTL_MS,
-      semaphoreIntervalMs: this.#settings.YRMCDS_STATS_INTERVAL_MS,
-    });
-    const { namespace } = shardName.parse(ctx.id.name!);
+    this.#engine = newEngine(this.#settings, hashKey);
+    const { namespace, place } = shardName.parse(ctx.id.name!);
     const seed = seedOf(namespace, this.#settings.SHARD_SECRET);
     this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey, seed);
     const timers = timersOf(ctx, scheduler);
-    this.#own = new OwnRange(shardName.parse(ctx.id.name!).place, this.#journal);
+    this.#own = new OwnRange(place, this.#journal);
     this.#walks = new Walks(new TableOrder(hashKey), {
       engine: this.#engine,
       own: this.#own,
       read: async (placement, read) => await this.#read(placement, read),
       prepareRead: async (placement) => await this.#prepareRead(placement),
     });
+    const write = (write: () => void): void => this.#mustWrite(write);
     const data = { journal: this.#journal, own: this.#own };
-    this.#claim = new ShardClaim(env, ctx.id.name!, data, {
-      write: (write) => this.#mustWrite(write),
-      ...timers,
-    });
+    this.#claim = new ShardClaim(env, ctx.id.name!, data, { write, ...timers });
     this.#semaphoreWork = new SemaphoreWork(env, ctx.id.name!, this.#engine.semaphores);
-    this.#fullLog = new FullLog(ctx.id.name!, this.#settings.SHARD_BYTES_MAX);
     const { storage } = ctx;
     this.#alarm = new AlarmClock({
-      findDeadlineMs: () => this.#findDeadlineMs(),
+      findDeadlineMs: () => this.#upkeep.findDeadlineMs(),
       storage,
       ...timers,
     });
@@ -139,23 +120,16 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       name: ctx.id.name!,
       engine: this.#engine,
       journal: this.#journal,
-      write: (write: () => void) => this.#mustWrite(write),
+      write,
     };
-    this.#splitting = new Splitting(env, {
+    this.#splits = new ShardSplits(env, {
       ...records,
       ...timers,
-      seed,
-      gate: this.#gate,
+      settings: this.#settings,
       own: this.#own,
-      shardsMax: this.#settings.SHARDS_MAX,
-      noteSplit: async (...noted) => await this.#claim.noteSplit(...noted),
-      listedAtMs: () => this.#walks.listedAtMs,
-      setAlarm: async () => await this.#alarm.setForNext(),
-    });
-    this.#adoption = new Adoption(env, {
-      ...records,
+      walks: this.#walks,
+      claim: this.#claim,
       sync: async () => await storage.sync(),
-      onBegin: ({ hashKey: order }) => (this.#walks.order = new TableOrder(order)),
       onActive: async () => await this.#goOn(),
       setAlarm: async () => await this.#alarm.setForNext(),
     });
@@ -167,21 +141,31 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     };
     this.#commits = new GroupCommit(commitHost, this.#settings.DURABILITY === "strict");
     this.#time = new ShardTime({
-      name: ctx.id.name!,
-      engine: this.#engine,
-      journal: this.#journal,
+      ...records,
       alarm: this.#alarm,
-      write: (write) => this.#mustWrite(write),
       sync: async () => await storage.sync(),
       abort: (reason) => ctx.abort(reason),
       waitUntil: (work) => ctx.waitUntil(work),
     });
     this.#counts = new ShardCounts(env, {
-      name: ctx.id.name!,
-      engine: this.#engine,
-      journal: this.#journal,
+      ...records,
       waitUntil: (work) => ctx.waitUntil(work),
       figures: () => this.figures(),
+    });
+    this.#figures = new Figures({
+      ...records,
+      counts: this.#counts,
+      alarm: this.#alarm,
+      bytesMax: this.#settings.SHARD_BYTES_MAX,
+    });
+    this.#upkeep = new Upkeep({
+      ...records,
+      ...timers,
+      bytesMax: this.#settings.SHARD_BYTES_MAX,
+      semaphoreWork: this.#semaphoreWork,
+      splits: this.#splits,
+      advance: () => this.#advance(),
+      flush: async () => await this.#commits.flush(),
     });
     // The platform delivers no event before this has ended, so no call ever meets a table that is half loaded.
     void ctx.blockConcurrencyWhile(async () => {
@@ -189,9 +173,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       this.#counts.begin();
       this.#time.note();
       this.#claim.tell();
-      if (!this.#adoption.isPending) this.#semaphoreWork.start(await this.#alarm.load());
+      if (!this.#splits.adoption.isPending) this.#semaphoreWork.start(await this.#alarm.load());
       await this.#alarm.resume();
-      if (this.#unreadable === null) this.#splitting.resume();
+      if (this.#unreadable === null) this.#splits.splitting.resume();
     });
   }
 
@@ -201,7 +185,10 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     const admitted = this.#beforeWrite(placement);
     if (admitted !== null) await admitted;
     if (!this.#own.has(placement)) return writeMoved(await this.#claim.ranges(placement));
-    return await this.#write(doorMs, (nowMs) => this.#engine.apply(batch, nowMs));
+    return await this.#write(doorMs, (nowMs) => {
+      this.#splits.noteBatch(placement, batch, nowMs);
+      return this.#engine.apply(batch, nowMs);
+    });
   }
 
   async limitAll(...asked: Asked<"limitAll">): Promise<Uint8Array> {
@@ -252,30 +239,20 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return await this.#walks.dump(...asked);
   }
 
-  /** Sweeps before it counts, and takes turns meanwhile. */
+  /** Sweeps before it counts, as totals count records that have expired until they are collected. */
   async summary(placement: Placement, isKept: boolean = false): Promise<ShardSummary> {
-    // Totals count records that have expired until they are collected.
     await this.#prepareRead(placement);
-    await this.#sweep();
+    await this.#upkeep.sweep();
     this.#own.assertStill(placement);
-    const { totals } = this.#engine;
-    const semaphores = this.#engine.semaphores.figures(presentMs());
-    await this.#commits.flush();
-    if (isKept) this.#counts.store();
-    const figures = this.figures();
-    const counted = this.#counts.summary();
-    return { totals, startedAtMs: this.#startedAtMs, figures, semaphores, ...counted };
+    return await this.#figures.summary(async () => await this.#commits.flush(), isKept);
   }
 
   async limitFigures(placement: Placement): Promise<ShardLimitFigures> {
-    return await this.#read(placement, () => this.#counts.limitFigures());
+    return await this.#read(placement, () => this.#figures.limits());
   }
 
   async counterFigures(placement: Placement): Promise<YrmcdsFigures> {
-    return await this.#read(placement, () => ({
-      semaphores: this.#engine.semaphores.figures(presentMs()),
-      requests: this.#engine.semaphoreRequests.counts,
-    }));
+    return await this.#read(placement, () => this.#figures.counters());
   }
 
   /** Asked of shard 0 alone. */
@@ -303,38 +280,32 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   async split(...asked: Asked<"split">): Promise<SplitFigures> {
     const [placement, at] = asked;
     await this.#prepareRead(placement);
-    return await this.#splitting.begin(at);
+    return await this.#splits.splitting.begin(at);
   }
 
   shardState(): ShardState | null {
-    if (this.#journal.placement === null) return null;
-    return {
-      range: this.#own.ranges.range,
-      isActive: this.#journal.split.isActive,
-      split: this.#splitting.figures,
-      isForgetting: this.#engine.ownership.isForgetting,
-    };
+    return this.#splits.state;
   }
 
   async adopt(...asked: Asked<"adopt">): Promise<AdoptOutcome> {
     if (this.#unreadable !== null) throw this.#unreadable;
-    return await this.#adoption.adopt(...asked);
+    return await this.#splits.adoption.adopt(...asked);
   }
 
   async given(...asked: Asked<"given">): Promise<boolean> {
     if (this.#unreadable !== null) throw this.#unreadable;
-    return await this.#adoption.activate(...asked);
+    return await this.#splits.adoption.activate(...asked);
   }
 
   verdictOn(...asked: Asked<"verdictOn">): { verdict: Verdict; nowMs: number } {
     if (this.#unreadable !== null) throw this.#unreadable;
     this.#advance();
-    return { verdict: this.#journal.split.verdictOn(...asked), nowMs: this.#engine.nowMs };
+    return this.#splits.verdictOn(...asked);
   }
 
   noteSplit(...asked: Asked<"noteSplit">): void {
     if (this.#unreadable !== null) throw this.#unreadable;
-    this.#splitting.noteSplit(...asked);
+    this.#splits.splitting.noteSplit(...asked);
   }
 
   witness(first: FirstShard): void {
@@ -357,15 +328,16 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
    */
   #beforeWrite(placement: Placement): Promise<void> | null {
     if (this.#unreadable !== null) throw this.#unreadable;
-    const isServing = this.#journal.split.isActive && this.#gate.opened === null;
+    const isServing = this.#journal.split.isActive && this.#splits.gate.opened === null;
     return isServing && !this.#claim.isOpen ? null : this.#admit(placement);
   }
 
   /** Whoever has waited here has to look at the range again. */
   async #admit(placement: Placement): Promise<void> {
-    if (this.#adoption.isPending) await this.#adoption.ask();
+    const { adoption, gate } = this.#splits;
+    if (adoption.isPending) await adoption.ask();
     else if (this.#claim.isOpen) await this.#claim.claim(placement);
-    for (let opened = this.#gate.opened; opened !== null; opened = this.#gate.opened) await opened;
+    for (let { opened } = gate; opened !== null; { opened } = gate) await opened;
   }
 
   /** Changes records at once, and answers when what was changed is durable. */
@@ -375,7 +347,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     const answer = write(nowMs);
     this.#time.noteCall(nowMs, doorMs);
     this.#counts.note();
-    this.#noteRefusals();
+    this.#upkeep.noteRefusals();
     await this.#commits.flush(this.#engine.isRelaxed);
     return answer;
   }
@@ -396,7 +368,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   /** Before records are read: moves the clock, and refuses data of another placement, and data that is missing. */
   async #prepareRead(placement: Placement): Promise<void> {
     if (this.#unreadable !== null) throw this.#unreadable;
-    if (this.#adoption.isPending) await this.#adoption.ask();
+    if (this.#splits.adoption.isPending) await this.#splits.adoption.ask();
     if (this.#journal.placement === null) await this.#claim.assertNew(placement);
     else this.#own.assert(placement);
     this.#advance();
@@ -422,39 +394,13 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
 
   /** The size of the shard; of memory alone, so it needs no flush. */
   figures(): ShardFigures {
-    const { rows, bytes, rowsWritten } = this.#journal;
-    return {
-      ...this.#engine.figures,
-      bytesMax: this.#settings.SHARD_BYTES_MAX,
-      journalRows: rows,
-      journalBytes: bytes,
-      rowsWritten: rowsWritten + this.#alarm.timesSet,
-      clockLagMs: this.#engine.clockLagMs,
-    };
+    return this.#figures.size();
   }
 
-  /** Collects what has expired, a few segments at a time, and gives resources and storage back. */
   override async alarm(): Promise<void> {
     this.#alarm.noteRing();
     if (this.#unreadable !== null) return;
-    if (this.#adoption.isPending) {
-      await this.#adoption.askByAlarm();
-      await this.#alarm.setForNext();
-      return;
-    }
-    this.#advance();
-    await this.#sweep();
-    await this.#semaphoreWork.run();
-    await this.#splitting.runDue();
-    await this.#commits.flush();
-    // Nobody writes to a shard whose records have all expired, so no commit would ever cut its journal.
-    if (this.#journal.isMostlyDead) {
-      this.#mustWrite(() => this.#journal.beginCut());
-      while (this.#journal.isCutting) {
-        this.#mustWrite(() => this.#journal.append());
-        await turn();
-      }
-    }
+    await this.#upkeep.run();
     await this.#alarm.setForNext();
   }
 
@@ -465,19 +411,10 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     await this.#alarm.setForNext();
   }
 
-  /** Collects what has expired. */
-  async #sweep(): Promise<void> {
-    let cursor: number | null = 0;
-    for (let step = 1; cursor !== null; step++) {
-      cursor = this.#engine.sweepStep(cursor, presentMs());
-      if (step % SWEEP_STEPS === 0) await turn();
-    }
-  }
-
   async setClockBack(placement: Placement): Promise<number> {
     await this.#prepareRead(placement);
     const lagMs = await this.#time.setBack(() => {
-      this.#splitting.giveUp("the clock is set back");
+      this.#splits.splitting.giveUp("the clock is set back");
       this.#advance();
     });
     if (lagMs > 0) {
@@ -487,23 +424,12 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return lagMs;
   }
 
-  /** When the alarm has something to do, in the platform's time; Infinity for never. */
-  #findDeadlineMs(): number {
-    if (this.#adoption.isPending) return this.#adoption.deadlineMs;
-    return Math.min(
-      this.#engine.findDeadline() ?? Infinity,
-      this.#semaphoreWork.findDeadlineMs(),
-      this.#splitting.deadlineMs,
-    );
-  }
-
   /** Writes what was applied, and asks for the alarm in the same turn, so that both are committed together. */
   async #commit(): Promise<void> {
-    for (let room = this.#splitting.room; room !== null; room = this.#splitting.room) await room;
+    const { splitting } = this.#splits;
+    for (let { room } = splitting; room !== null; { room } = splitting) await room;
     this.#mustWrite(() => this.#journal.append());
-    if (isLarge(this.#engine.figures.bytes, this.#settings.SHARD_BYTES_MAX)) {
-      this.#splitting.noteLarge();
-    }
+    this.#splits.noteCommit();
     const recordsMs = this.#engine.takeEarlierDeadline() ?? Infinity;
     await this.#alarm.setFor(Math.min(recordsMs, this.#semaphoreWork.findDeadlineMs()));
   }
@@ -517,22 +443,5 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       this.ctx.abort(`journal_failed: ${String(error)}`);
       throw error;
     }
-  }
-
-  /**
-   * A full shard refuses new records one by one; the log says it once a minute, and semaphores that are not in use
-   * make room.
-   */
-  #noteRefusals(): void {
-    const { refusedForSpace, bytes } = this.#engine.figures;
-    if (this.#fullLog.note(refusedForSpace, bytes, this.#engine.nowMs)) {
-      this.ctx.waitUntil(this.#reclaim());
-    }
-  }
-
-  /** A record was refused for want of room: collects semaphores that are not in use before their time. */
-  async #reclaim(): Promise<void> {
-    await this.#semaphoreWork.reclaim();
-    await this.#commits.flush();
   }
 }

@@ -10,7 +10,7 @@
  * crash, here or there, leaves one owner of each key.
  */
 import { presentMs } from "../../base/clock.ts";
-import type { SplitFigures } from "../../base/calls/splits.ts";
+import type { RangeOffer, SplitFigures } from "../../base/calls/splits.ts";
 import { variableName } from "../../base/deployment.ts";
 import type { Environment } from "../../base/environment.ts";
 import { logWarning } from "../../base/log.ts";
@@ -39,6 +39,9 @@ import { SplitPhase } from "./split-rows.ts";
 const TELL_MS_MIN = 1000;
 const TELL_AWAKE_MS_MAX = 32_000;
 const TELL_MS_MAX = 300_000;
+
+/** Calls are spread over so many shards at most. */
+const LOAD_SHARDS_MAX = 16;
 
 /** The shard. */
 export interface SplittingHost extends Timers {
@@ -146,6 +149,22 @@ export class Splitting {
     this.#host.waitUntil(this.#splitBySize().finally(() => (this.#isWeighing = false)));
   }
 
+  /**
+   * The shard has too many calls: splits it, if that is possible.
+   *
+   * @param at where its calls are divided
+   * @returns whether it splits
+   */
+  noteHot(at: number): boolean {
+    const { range } = this.#host.own.ranges;
+    const shardsMax = Math.min(LOAD_SHARDS_MAX, this.#host.shardsMax);
+    if (this.#isWeighing || this.#hindrance() !== null || !isWideEnough(range, at, shardsMax)) {
+      return false;
+    }
+    this.#host.waitUntil(this.#run(at));
+    return true;
+  }
+
   async #splitBySize(): Promise<void> {
     const middle = await this.#middle();
     // A few large records can't be divided, whatever the middle.
@@ -199,7 +218,7 @@ export class Splitting {
   async #run(at: number): Promise<void> {
     const { journal, engine, seed } = this.#host;
     this.#host.write(() => journal.split.begin(at));
-    const offer = journal.offerFrom(at, this.#host.own.ranges.range);
+    const offer = this.#offerFrom(at);
     const copy = engine.ownership.copyRange(offer.range, seed);
     const transfer = new RangeTransfer(this.#host, copy, async (number, { row, usage }) => {
       return await this.#shardAt(at).adopt(offer, number, row, usage);
@@ -217,6 +236,20 @@ export class Splitting {
     this.#pace.noteSuccess();
     this.#hint();
     await Promise.all([this.#tell(at), this.#forgetLater()]);
+  }
+
+  #offerFrom(at: number): RangeOffer {
+    const { placement, hashKey, split } = this.#host.journal;
+    const { shards, fingerprint } = placement!;
+    const { from, to } = this.#host.own.ranges.range;
+    const range = { from: at, to };
+    return {
+      placement: { shards, fingerprint },
+      hashKey,
+      range,
+      parent: from,
+      attempt: split.attempt,
+    };
   }
 
   async #announce(at: number): Promise<void> {
@@ -332,10 +365,10 @@ export class Splitting {
 
   /** Drops what was given away: at once, or when listings have had time to end that may have begun before. */
   async #forgetLater(): Promise<void> {
-    const { nowMs, listedAtMs, setAlarm } = this.#host;
-    if (nowMs() - listedAtMs() >= SPLIT_KEEP_MS) return await this.#forget();
-    this.#forgetAtMs = nowMs() + SPLIT_KEEP_MS;
-    await setAlarm();
+    const nowMs = this.#host.nowMs();
+    if (nowMs - this.#host.listedAtMs() >= SPLIT_KEEP_MS) return await this.#forget();
+    this.#forgetAtMs = nowMs + SPLIT_KEEP_MS;
+    await this.#host.setAlarm();
   }
 
   async #forget(): Promise<void> {

@@ -51,7 +51,7 @@ export class Witness {
       begins: [...begins],
       attempt: split.attempt,
     });
-    this.#journal.setWitnessed();
+    this.#journal.isWitnessed = true;
   }
 
   /** Notes what lies outside of the first shard already, if that was not done: data of before, or of other first writes. */

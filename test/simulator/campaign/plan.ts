@@ -16,6 +16,8 @@ export interface Plan {
   readonly splits: number;
   /** `SHARDS_MAX`, where shards split. */
   readonly shardsMax: number;
+  /** `SPLIT_CALLS_PER_SECOND`, where shards split: runs have a few calls a second. */
+  readonly splitCalls: number;
   readonly workloads: readonly WorkloadName[];
   readonly variables: Readonly<Record<string, string>>;
   /** What the run begins with. Where that is not today's code, a deployment puts it in place. */
@@ -36,6 +38,7 @@ const SHARDS_MAX = 8;
 const CLIENTS = { least: 10, most: 100 };
 const SPLITS = { share: 0.5, least: 1, most: 40 };
 const SHARDS_MAX_SPLIT = [16, 64, 1024];
+const SPLIT_CALLS = [1, 2, 400];
 const OPERATIONS = { least: 1_500, most: 5_000 };
 /** Messages that a channel keeps for listeners that come back. */
 const REPLAYED = [0, 0, 1, 5, 50, 1000];
@@ -61,6 +64,7 @@ export function planOf(seed: number): Plan {
     durationMs: DURATION_MS,
     splits,
     shardsMax: splitting.pick(SHARDS_MAX_SPLIT),
+    splitCalls: splitting.pick(SPLIT_CALLS),
     workloads: some.length > 0 ? some : [choice.pick(names)],
     variables: {
       ACCESS: "open",

@@ -39,7 +39,7 @@ export async function play(
     callers: releases.callers,
     isToday: plan.release === "today",
     faults: (random) => (isCalm ? calm(random) : new SeededFaults(random, counts)),
-    variables: { ...plan.variables, SHARDS_MAX: String(plan.splits > 0 ? plan.shardsMax : 1) },
+    variables: { ...plan.variables, ...splitVariables(plan) },
     machines: plan.machines,
     doors: plan.doors,
     workloads,
@@ -67,6 +67,15 @@ export async function play(
     process.off("unhandledRejection", onUnhandled);
     world.close();
   }
+}
+
+/** Where an operator splits none, shards don't split by themselves. */
+function splitVariables({ splits, shardsMax, splitCalls }: Plan): Record<string, string> {
+  const isOff = splits === 0;
+  return {
+    SHARDS_MAX: String(isOff ? 1 : shardsMax),
+    SPLIT_CALLS_PER_SECOND: String(isOff ? 0 : splitCalls),
+  };
 }
 
 /** Turns what the simulator itself throws into a violation, so that the campaign goes on and reports the seed. */

@@ -1,0 +1,75 @@
+/** What a shard says of itself in figures: its size, and sums of its records and requests. */
+import { presentMs } from "../../base/clock.ts";
+import type { AlarmClock } from "../../base/alarm-clock.ts";
+import type {
+  ShardFigures,
+  ShardLimitFigures,
+  ShardSummary,
+  YrmcdsFigures,
+} from "../../base/calls/shard.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { Journal } from "./journal.ts";
+import type { ShardCounts } from "./shard-counts.ts";
+
+/** The shard. */
+interface FiguredShard {
+  readonly engine: Engine;
+  readonly journal: Journal;
+  readonly counts: ShardCounts;
+  readonly alarm: AlarmClock;
+  /** `SHARD_BYTES_MAX`. */
+  readonly bytesMax: number;
+}
+
+/** Of one instance of a shard. */
+export class Figures {
+  readonly #shard: FiguredShard;
+  readonly #startedAtMs = presentMs();
+
+  constructor(shard: FiguredShard) {
+    this.#shard = shard;
+  }
+
+  /** The size of the shard; of memory alone, so it needs no flush. */
+  size(): ShardFigures {
+    const { engine, journal, alarm, bytesMax } = this.#shard;
+    const { rows, bytes, rowsWritten } = journal;
+    return {
+      ...engine.figures,
+      bytesMax,
+      journalRows: rows,
+      journalBytes: bytes,
+      rowsWritten: rowsWritten + alarm.timesSet,
+      clockLagMs: engine.clockLagMs,
+    };
+  }
+
+  /**
+   * Sums, once what has expired is collected.
+   *
+   * @param flush resolves when all that was applied is durable
+   * @param isKept counts are written down before they are told
+   */
+  async summary(flush: () => Promise<void>, isKept: boolean): Promise<ShardSummary> {
+    const { engine, counts } = this.#shard;
+    const { totals } = engine;
+    const semaphores = engine.semaphores.figures(presentMs());
+    await flush();
+    if (isKept) counts.store();
+    const figures = this.size();
+    const counted = counts.summary();
+    return { totals, startedAtMs: this.#startedAtMs, figures, semaphores, ...counted };
+  }
+
+  limits(): ShardLimitFigures {
+    return this.#shard.counts.limitFigures();
+  }
+
+  counters(): YrmcdsFigures {
+    const { engine } = this.#shard;
+    return {
+      semaphores: engine.semaphores.figures(presentMs()),
+      requests: engine.semaphoreRequests.counts,
+    };
+  }
+}
