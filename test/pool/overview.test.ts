@@ -461,7 +461,7 @@ describe("the metrics", () => {
 
   it("the metrics count refusals for lack of space", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
-    await withSettings({ SHARD_BYTES_MAX: 4096 }, async () => {
+    await withSettings({ SHARD_BYTES_MAX: 4096, SHARDS_MAX: 1 }, async () => {
       const { call, metrics, overview } = await newSpace();
       for (let i = 0; i < 64; i++) {
         const value = "x".repeat(1000);

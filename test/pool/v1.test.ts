@@ -978,7 +978,7 @@ describe("failures", () => {
   });
 
   it("a lack of space is reported as such", async () => {
-    await withSettings({ SHARD_BYTES_MAX: 1 << 20 }, async () => {
+    await withSettings({ SHARD_BYTES_MAX: 1 << 20, SHARDS_MAX: 1 }, async () => {
       const by = calling(await bearerOf({ ns: freshNamespace() }));
       const value = "x".repeat(500_000);
       let got: Got | null = null;

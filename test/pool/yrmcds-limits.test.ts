@@ -60,7 +60,7 @@ it("connections lost within a frame are counted out once", async () => {
 });
 
 it("a shard full of semaphores without holders has room again", async () => {
-  await withSettings({ SHARD_BYTES_MAX: 1 << 20 }, async () => {
+  await withSettings({ SHARD_BYTES_MAX: 1 << 20, SHARDS_MAX: 1 }, async () => {
     const client = await openYrmcds(WEB);
     const names = Array.from({ length: 200 }, (_, i) => String(i).padEnd(60_000, "x"));
     expect((await client.askOne(acquire("held", 2, 9))).status).toBe(0);

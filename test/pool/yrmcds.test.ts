@@ -365,7 +365,7 @@ describe("access to the yrmcds protocol", () => {
 });
 
 it("a shard without memory refuses an Acquire with OutOfMemory, and serves all other requests", async () => {
-  await withSettings({ SHARD_BYTES_MAX: 1 << 20 }, async () => {
+  await withSettings({ SHARD_BYTES_MAX: 1 << 20, SHARDS_MAX: 1 }, async () => {
     const client = await openYrmcds(TCP);
     const [held, ...others] = Array.from({ length: 200 }, (_, i) => String(i).padEnd(60_000, "x"));
     expect(statusesOf(await client.ask(acquire(held!, 2, 9)))).toEqual([0]);
