@@ -28,6 +28,7 @@ import { addRepl } from "./commands/repl.ts";
 import { RESERVATIONS } from "./commands/reservations.ts";
 import { SEMAPHORE_COMMANDS } from "./commands/semaphores.ts";
 import { addToken } from "./commands/token.ts";
+import { addShards, addSplit } from "./commands/shards.ts";
 import { addVersion } from "./commands/version.ts";
 import { addGateway } from "./gateway/command.ts";
 import { addServe } from "./serve/command.ts";
@@ -87,7 +88,7 @@ const GROUPS: readonly (readonly [heading: string, adders: readonly AddCommand[]
   ["Semaphores:", [...LEASES, ...SEMAPHORE_COMMANDS]],
   ["Channels:", [...CHANNELS]],
   ["Figures:", [...FIGURES, addMonitor, addBench]],
-  [SERVER, [addHealth, addClock, addToken, addNamespaces, ...TRANSFERS]],
+  [SERVER, [addHealth, addShards, addSplit, addClock, addToken, addNamespaces, ...TRANSFERS]],
   [OWN, [addProfile, addVersion]],
 ];
 

@@ -5,6 +5,8 @@
  * door over RPC or HTTP has one for each request, as a Worker may not use one request's I/O for another. So making one
  * is cheap, and what a request does not need is not made.
  */
+import { shardRows, splitShard } from "./shard-rows.ts";
+import type { BegunSplit, ShardRow } from "../wire/shards.ts";
 import { presentMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
@@ -141,6 +143,16 @@ export class Dispatch {
   /** What all shards say of their limits, in the order of the circle; those that don't answer within 2 s are left out. */
   async limitFigures(): Promise<(ShardLimitFigures | Silence)[]> {
     return await askLimits(this.#shards);
+  }
+
+  /** What each shard says of its range, in the order of the circle. */
+  async shards(): Promise<ShardRow[]> {
+    return await shardRows(this.#shards);
+  }
+
+  /** Begins a split by hand: see `splitShard`. */
+  async split(label: string, at: number | null): Promise<BegunSplit> {
+    return await splitShard(this.#shards, label, at);
   }
 
   /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, in the order of the circle. */

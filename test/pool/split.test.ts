@@ -16,10 +16,12 @@ import type { Shard } from "../../src/objects/shard/shard.ts";
 import { binaryString } from "../../src/wire/bytes.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { CIRCLE, hexOfHash, initialRange, isIn, type Range } from "../../src/wire/range.ts";
+import type { ShardRow, Shards } from "../../src/wire/shards.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { bytesOf } from "../support/frames/index.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import { holdSync } from "../support/pool/shards.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
 
 type Stub = Service<typeof Throttr>;
@@ -28,6 +30,11 @@ const TTL = { ttlMs: 3_600_000 };
 const KEYS = Array.from({ length: 80 }, (_, i) => `key:${i}`);
 
 let namespaces = 0;
+
+/** In a function of its own: the linter takes `expect` in a method for one that no test runs. */
+function expectSame(actual: unknown, expected: unknown): void {
+  expect(actual).toEqual(expected);
+}
 
 afterEach(async () => {
   await reset();
@@ -86,7 +93,7 @@ class Splits {
   async expectQuotas(quotas: ReadonlyMap<string, number>): Promise<void> {
     for (const [key, quota] of quotas) {
       const counter = await this.binding.query(key);
-      expect([key, counter?.quota]).toEqual([key, BigInt(quota)]);
+      expectSame([key, counter?.quota], [key, BigInt(quota)]);
     }
   }
 }
@@ -130,9 +137,9 @@ describe("a split of a shard", () => {
 
   it("no write is lost or applied twice that comes while a shard splits, twice over", async () => {
     const { splits, quotas } = await filled();
-    let isOver = false;
+    const work = { isOver: false };
     const writers = KEYS.slice(0, 8).map(async (_, writer) => {
-      for (let i = writer; !isOver; i = (i + 8) % KEYS.length) {
+      for (let i = writer; !work.isOver; i = (i + 8) % KEYS.length) {
         const key = KEYS[i]!;
         const before = quotas.get(key)!;
         const quota = await splits.binding.increment(key, { by: 1, ...TTL });
@@ -142,7 +149,7 @@ describe("a split of a shard", () => {
     });
     const upper = await splits.split();
     await splits.split(upper);
-    isOver = true;
+    work.isOver = true;
     await Promise.all(writers);
     await splits.expectQuotas(quotas);
     await splits.restart(true);
@@ -220,7 +227,7 @@ describe("a split of a shard", () => {
   it("a shard that restarts during the copy serves all of its range, and gives it later", async () => {
     const { splits, quotas } = await filled();
     await runInDurableObject(splits.stub("0"), async (shard) => {
-      const { range } = shard.shardState()!;
+      const { range } = (await shard.shardState())!;
       const map = new ShardMap(splits.ns, 4, "");
       await shard.split(map.placementOf(range), null);
     });
@@ -247,7 +254,7 @@ describe("a split of a shard", () => {
     await splits.begin("0", at);
     await scheduler.wait(100);
     await runInDurableObject(splits.stub("0"), async (shard) => {
-      const { range } = shard.shardState()!;
+      const { range } = (await shard.shardState())!;
       await shard.setClockBack(new ShardMap(splits.ns, 4, "").placementOf(range));
     });
     expect((await splits.state(upper))?.range.from).toBe(at);
@@ -279,6 +286,63 @@ describe("a split of a shard", () => {
       // Shards that have split stay awake for a while, and could not be put to sleep.
       await splits.restart(true);
     });
+  });
+});
+
+describe("the shards of a namespace over HTTP", () => {
+  const http = exports.default as unknown as Fetcher;
+
+  /** The JSON that a route answers with. */
+  async function ask(
+    ns: string,
+    path: string,
+    body?: object,
+  ): Promise<{ status: number; json: unknown }> {
+    const headers = await bearerOf({ ns });
+    const sent = body && { method: "POST", body: JSON.stringify({ namespace: ns, ...body }) };
+    const response = await http.fetch(`http://localhost${path}`, {
+      ...sent,
+      headers: { ...headers, "content-type": "application/json" },
+    });
+    return { status: response.status, json: await response.json() };
+  }
+
+  it("GET /v1/shards lists all shards in the order of the circle, and POST /v1/shards/split splits one of them", async () => {
+    const { splits } = await filled();
+    const { SHARDS } = readSettings(env);
+    const rowsOf = async (): Promise<readonly ShardRow[]> =>
+      ((await ask(splits.ns, "/v1/shards")).json as Shards).shards;
+    const before = await rowsOf();
+    expect(before.map(({ shard }) => shard)).toEqual(["0", "1", "2", "3"]);
+    const at = CIRCLE / SHARDS / 2;
+    const begun = await ask(splits.ns, "/v1/shards/split", { shard: "0", at });
+    const newShard = hexOfHash(at);
+    expect(begun).toEqual({ status: 200, json: { shard: "0", newShard, at } });
+    await splits.until("0", ({ split }) => split === null);
+    const after = await rowsOf();
+    expect(after.map(({ shard }) => shard)).toEqual(["0", newShard, "1", "2", "3"]);
+    expect(after.map(({ from }) => from)).toEqual([
+      0,
+      at,
+      ...before.slice(1).map(({ from }) => from),
+    ]);
+    expect(after.map(({ to }) => to)).toEqual([...after.slice(1).map(({ from }) => from), CIRCLE]);
+    expect(after.reduce((sum, { records }) => sum + records, 0)).toBe(KEYS.length);
+    expect(after[1]).toMatchObject({ isHot: false, split: null });
+  });
+
+  it("POST /v1/shards/split refuses a shard that is not there, a hash outside of its range, and another namespace", async () => {
+    const { splits } = await filled();
+    const codeOf = async (body: object): Promise<unknown> => {
+      const { status, json } = await ask(splits.ns, "/v1/shards/split", body);
+      return [status, (json as { code: string }).code];
+    };
+    expect(await codeOf({ shard: "4" })).toEqual([409, "split_refused"]);
+    expect(await codeOf({ shard: "00000001" })).toEqual([409, "split_refused"]);
+    expect(await codeOf({ shard: "0", at: CIRCLE - 1 })).toEqual([409, "split_refused"]);
+    expect(await codeOf({ shard: "0", at: 1 })).toEqual([409, "split_refused"]);
+    expect(await codeOf({ shard: "0", namespace: "other" })).toEqual([400, "namespace_mismatch"]);
+    expect((await splits.state()).split).toBeNull();
   });
 });
 

@@ -76,8 +76,13 @@ export interface SplitCalls {
    */
   split(placement: Placement, at: number | null): Promise<SplitFigures>;
 
-  /** Null while the shard has no data. */
-  shardState(): ShardState | null;
+  /**
+   * Null while the shard has no data.
+   *
+   * @param placement that the caller takes the shard for; it is not checked unless given
+   * @throws Error `shard_moved` as other calls for a range
+   */
+  shardState(placement?: Placement): Promise<ShardState | null>;
 
   /**
    * Offers a row of a range. The answer comes once the row is on disk.

@@ -283,7 +283,8 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return await this.#splits.splitting.begin(at);
   }
 
-  shardState(): ShardState | null {
+  async shardState(placement?: Placement): Promise<ShardState | null> {
+    if (placement !== undefined) await this.#prepareRead(placement);
     return this.#splits.state;
   }
 

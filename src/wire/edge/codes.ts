@@ -123,7 +123,11 @@ const CODES = {
     409,
     "The reservation ID is in use for a reservation of another cost",
   ],
-  split_refused: [refusal, 409, "The shard can not be split there, or not now; nothing was changed"],
+  split_refused: [
+    refusal,
+    409,
+    "The shard can not be split there, or not now; nothing was changed",
+  ],
   state_invalid: [refusal, 409, "The buffer under this key does not hold a state of this limit"],
   answer_lost: [refusal, 409, "The call was applied before, but its answer could not be stored"],
   reservation_ended: [refusal, 410, "The reservation does not exist or has ended"],

@@ -4,12 +4,11 @@ import { byNameOf, figuresOf } from "../../dispatch/overview.ts";
 import type { ListedRecord } from "../../wire/edge/operations.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import type { InfoFigures } from "../../wire/throttr/info.ts";
-import { ThrottrError } from "../../wire/edge/error.ts";
-import type { Caller } from "../caller.ts";
 import { executeOne } from "../execute.ts";
 import { ok, route } from "./route.ts";
 import { askSurvey, setClocksBack } from "../survey.ts";
 import { components } from "./schemas/components.ts";
+import { assertNamespace } from "./confirmation.ts";
 import { clockAnswer, adminBody } from "./schemas/namespace.ts";
 import { prefixQuery, recordsAnswer, recordsQuery, removedAnswer } from "./schemas/records.ts";
 import { cursorText, textFields } from "../text.ts";
@@ -29,20 +28,6 @@ function inJson({ key, kind, quota, bytes, expiresAtMs }: ListedRecord): object 
 function requestsByName(figures: TallyFigures): InfoFigures["requestsByType"] {
   const rates = Object.entries(byNameOf(figures));
   return Object.fromEntries(rates.filter(([name]) => !name.startsWith("yrmcds_")));
-}
-
-/**
- * Checks that a body names the token's own namespace. A flush cannot be undone, and a script with the wrong token would
- * flush another namespace.
- *
- * @throws ThrottrError `namespace_mismatch`
- */
-function assertNamespace({ namespace }: { namespace: string }, { access }: Caller): void {
-  if (namespace === access.namespace) return;
-  throw new ThrottrError(
-    "namespace_mismatch",
-    "namespace: expected the namespace of the token; nothing was changed",
-  );
 }
 
 export const namespaceRoutes = [

@@ -11,6 +11,7 @@ import { namespaceRoutes } from "./namespace.ts";
 import { namespacesRoutes } from "./namespaces.ts";
 import { overviewRoutes } from "./overview.ts";
 import type { Route } from "./route.ts";
+import { shardRoutes } from "./shards.ts";
 import { semaphoreRoutes } from "./semaphores.ts";
 import { tokenRoutes } from "./tokens.ts";
 
@@ -29,6 +30,7 @@ export const ROUTES: readonly Route[] = [
   ...overviewRoutes,
   ...limitFigureRoutes,
   ...historyRoutes,
+  ...shardRoutes,
   ...accessRoutes,
   ...namespacesRoutes,
   ...tokenRoutes,

@@ -1,0 +1,70 @@
+/** The shards of a namespace for an operator: what each says of its range, and splits by hand. */
+import type { ShardState } from "../base/calls/splits.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import { endOf, initialFroms } from "../wire/range.ts";
+import type { BegunSplit, ShardRow } from "../wire/shards.ts";
+import { hexOfHash } from "../wire/range.ts";
+import type { AskedShard, ShardGroup } from "./shard-group.ts";
+
+/** Asks all shards, in the order of the circle. */
+export async function shardRows(shards: ShardGroup): Promise<ShardRow[]> {
+  const answers = await shards.askAll(
+    async ({ placement, stub }) => await stub().shardState(placement),
+  );
+  return answers.map(({ shard, answer }) => rowOf(shard, answer));
+}
+
+/** One without data has its range all the same. */
+function rowOf({ label, range }: AskedShard, state: ShardState | null): ShardRow {
+  const { from } = range;
+  return {
+    shard: label,
+    from,
+    to: endOf(range),
+    records: state?.records ?? 0,
+    bytes: state?.bytes ?? 0,
+    bytesMax: state?.bytesMax ?? 0,
+    callsPerSecond: state?.callsPerSecond ?? 0,
+    isHot: state?.isHot ?? false,
+    split: state?.split ? { at: state.split.at, isGiven: state.split.isGiven } : null,
+  };
+}
+
+/**
+ * Begins a split.
+ *
+ * @param label of the shard
+ * @param at first hash of the upper part; null for the middle of the records
+ * @throws ThrottrError `split_refused`
+ */
+export async function splitShard(
+  shards: ShardGroup,
+  label: string,
+  at: number | null,
+): Promise<BegunSplit> {
+  await shards.findShards();
+  const from = fromOf(label, shards.map.shards);
+  if (from === null) throw unknownShard(label);
+  return await shards.askOwnerOf(from, async (shard) => {
+    if (shard.range.from !== from) throw unknownShard(label);
+    const begun = await shard.stub().split(shard.placement, at);
+    return { shard: shard.label, newShard: hexOfHash(begun.at), at: begun.at };
+  });
+}
+
+const HASH = /^[0-9a-f]{8}$/;
+const INDEX = /^\d{1,5}$/;
+
+/** Where the range of a shard begins; null for no name of one. */
+function fromOf(label: string, shards: number): number | null {
+  if (HASH.test(label)) return Number.parseInt(label, 16);
+  if (!INDEX.test(label)) return null;
+  return initialFroms(Math.max(1, shards))[Number(label)] ?? null;
+}
+
+function unknownShard(label: string): ThrottrError {
+  return new ThrottrError(
+    "split_refused",
+    `there is no shard ${label}: GET /v1/shards lists all; nothing was changed`,
+  );
+}
