@@ -17,6 +17,7 @@ import {
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { CIRCLE, initialRange } from "../wire/range.ts";
+import type { ScanQuery } from "../engine/scan-query.ts";
 import type { Access } from "../base/access.ts";
 import { check, readParts, queryOf } from "./scans.ts";
 import type { ShardGroup } from "./shard-group.ts";
@@ -38,23 +39,39 @@ export async function exportPage(
   access: Access,
   out: ByteWriter,
 ): Promise<void> {
-  const { prefix, limit, bytesMax, keyspace, after } = readExport(frame);
-  const query = queryOf(prefix, keyspace, access);
+  const parts = readExport(frame);
+  const query = queryOf(parts.prefix, parts.keyspace, access);
   await shards.findShards();
+  for (;;) {
+    const { shards: known } = shards.map;
+    const page = await gather(shards, query, parts);
+    // A namespace that has begun meanwhile has other ranges than were gone through.
+    if (shards.map.shards !== known) continue;
+    out.u8(page.isLast ? 1 : 0);
+    for (const rows of page.rows) out.copy(rows);
+    return;
+  }
+}
+
+/** Records of some ranges, one after the other, until the page is full. */
+async function gather(
+  shards: ShardGroup,
+  query: ScanQuery,
+  { limit, bytesMax, keyspace, after }: ExportParts,
+): Promise<{ rows: Uint8Array[]; isLast: boolean }> {
   const { map } = shards;
   const count = Math.max(1, map.shards);
-  const isLastAt = out.reserve(1);
-  const rowsAt = out.length;
+  const rows: Uint8Array[] = [];
   let index = after === null ? 0 : initialOf(map.hashOf(keyspace, after, 0, after.length), count);
-  let recordsLeft = limit;
+  let [recordsLeft, bytesLeft] = [limit, bytesMax];
   let isRangeDone = false;
   for (let behind = after; ; index++, behind = null) {
-    const bytesLeft = bytesMax - (out.length - rowsAt);
     if (index === count || recordsLeft === 0 || bytesLeft <= 0) break;
+    const [records, bytes] = [recordsLeft, bytesLeft];
     const pages = await shards.askWithin(
       initialRange(index, count),
       async ({ placement, stub }) => {
-        return await stub().exportPage(placement, query, behind, recordsLeft, bytesLeft);
+        return await stub().exportPage(placement, query, behind, records, bytes);
       },
     );
     const page = mergePages(
@@ -63,16 +80,17 @@ export async function exportPage(
       bytesLeft,
     );
     // A shard gives its first record whatever its size: one that is too large for the rest of this page begins the next one.
-    if (page.rows.length > bytesLeft && out.length > rowsAt) {
+    if (page.rows.length > bytesLeft && rows.length > 0) {
       isRangeDone = false;
       break;
     }
     recordsLeft -= page.count;
-    out.copy(page.rows);
+    bytesLeft -= page.rows.length;
+    if (page.rows.length > 0) rows.push(page.rows);
     isRangeDone = page.isLast;
     if (!isRangeDone) break;
   }
-  out.bytes[isLastAt] = isRangeDone && index === count ? 1 : 0;
+  return { rows, isLast: isRangeDone && index === count };
 }
 
 /** Which of the ranges that a namespace began with has a hash. */
@@ -134,7 +152,7 @@ function rowsOf(page: Uint8Array): ExportRow[] {
   return rows;
 }
 
-/** Of a page that is not the last one. Its records may all have been removed since they were found: then it ends where it began. */
+/** Of a page that is not the last one, which has a record. A release before 0.5.0 may give none: then the page ends where it began. */
 function lastKey(page: Uint8Array): Uint8Array {
   return rowsOf(page).at(-1)?.key ?? new Uint8Array(0);
 }

@@ -8,6 +8,7 @@
  * records, which keeps keys only.
  */
 import { ByteWriter } from "../wire/bytes.ts";
+import type { Keyspace } from "../wire/keyspace.ts";
 import { EXPORT_ROW_BYTES } from "../wire/edge/command.ts";
 import { firstKeys, visitKeys } from "./first-keys.ts";
 import { LiveFilter } from "./live.ts";
@@ -29,7 +30,8 @@ export class Export {
   }
 
   /**
-   * The first records behind a key, in the order of keys.
+   * The first records behind a key, in the order of keys. A page that is not the last one has a record at least, which says
+   * where to go on: where all that were found are gone by the end of the walk, another walk goes on behind them.
    *
    * @param after null for the first page
    * @param bytesMax of all rows; a single one may have more
@@ -41,12 +43,24 @@ export class Export {
     bytesMax: number,
   ): Steps<Uint8Array<ArrayBuffer>> {
     const records = this.#records;
-    const filter = new LiveFilter(records, keyspace, prefixes, prefix);
-    const { keys, isAll } = yield* firstKeys(records, filter, after, {
-      bytesOf: rowBytesOf,
-      keysMax: recordsMax,
-      bytesMax,
-    });
+    const options = { bytesOf: rowBytesOf, keysMax: recordsMax, bytesMax };
+    for (let behind = after; ;) {
+      const filter = new LiveFilter(records, keyspace, prefixes, prefix);
+      const { keys, isAll } = yield* firstKeys(records, filter, behind, options);
+      const page = this.#write(keyspace, keys, isAll, bytesMax);
+      if (page !== null) return page;
+      behind = keys.at(-1)!;
+    }
+  }
+
+  /** Null where a page has no record, and is not the last one. */
+  #write(
+    keyspace: Keyspace,
+    keys: readonly Uint8Array[],
+    isAll: boolean,
+    bytesMax: number,
+  ): Uint8Array<ArrayBuffer> | null {
+    const records = this.#records;
     const out = new ByteWriter(4096);
     out.reserve(EXPORT_PAGE_HEADER_BYTES);
     let rows = 0;
@@ -62,6 +76,7 @@ export class Export {
       rows++;
       return true;
     });
+    if (rows === 0 && !isWhole) return null;
     out.bytes[0] = isWhole ? 1 : 0;
     out.view.setUint16(1, rows, true);
     return out.take();

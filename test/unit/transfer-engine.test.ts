@@ -218,6 +218,38 @@ class Model {
   }
 }
 
+describe("a page of an export whose records are removed meanwhile", () => {
+  const COUNT = 60_000;
+  const keyOf = (i: number): string => `key:${String(i).padStart(6, "0")}`;
+
+  /** Steps of the walk, before each of which `meanwhile` is called with its number. */
+  function pageWith(engine: Engine, meanwhile: (step: number) => void): Uint8Array {
+    const asked = { keyspace: PLAIN_KEYSPACE, prefix: bytesOf(""), prefixes: [] };
+    const steps = engine.exporting.page(asked, null, 1, 1 << 20);
+    for (let step = 0; ; step++) {
+      const { done, value } = steps.next();
+      if (done === true) return value;
+      meanwhile(step);
+    }
+  }
+
+  it("a page of an export that is not the last one has a record, though those that were found first are gone", () => {
+    const engine = engineOf();
+    for (let i = 0; i < COUNT; i++) reply(engine, restore(keyOf(i), KEEP, counter(1n)));
+    let last = 0;
+    pageWith(engine, (step) => (last = step));
+    expect(last).toBeGreaterThan(0);
+    const page = pageWith(engine, (step) => {
+      for (let i = 0; step === last && i < COUNT / 2; i++) reply(engine, purge(keyOf(i)));
+    });
+    const { rows, isLast } = exportRows(concat([page.subarray(0, 1), page.subarray(3)]));
+    expect({ keys: rows.map(({ key }) => key), isLast }).toEqual({
+      keys: [keyOf(COUNT / 2)],
+      isLast: false,
+    });
+  });
+});
+
 describe("restored records", () => {
   it("restored records are what they were, also after a crash behind the commit", () => {
     const property = fc.property(
