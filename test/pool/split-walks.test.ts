@@ -214,7 +214,7 @@ it("a scan in the order of the table sees each record once, whenever shards spli
       const keys = await scanned(namespace, limit);
       expect(keys.toSorted()).toEqual(namespace.keys.toSorted());
     }),
-    { numRuns: 4 },
+    { numRuns: 2 },
   );
 });
 

@@ -7,6 +7,7 @@ import { stepOf } from "../../simulator/platform/disk/steps.ts";
 /** Interfaces of calls, with the class of the objects that answer them. */
 const CLASSES: Readonly<Record<string, string>> = {
   ShardCalls: "Shard",
+  SplitCalls: "Shard",
   HubCalls: "Hub",
   ChannelCalls: "Channel",
   DirectoryCalls: "Directory",
