@@ -19,20 +19,16 @@ import type { Range } from "../../wire/range.ts";
 import { NotedShards } from "./noted-shards.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import {
-  COMMITS_PER_CUT_ROW,
-  JOURNAL_BYTES_MAX,
   JOURNAL_BYTES_MIN,
-  JOURNAL_ROWS_MIN,
   JOURNAL_ROW_BYTES_MAX,
   SNAPSHOT_STEP_BYTES,
 } from "../../engine/sizes.ts";
+import { isCutDue, isMostlyDead } from "./cut-due.ts";
 import { hashKeyBytes, hasTable, LATER_COLUMNS, readShardRow, type Sql } from "./shard-row.ts";
 import { SPLIT_FORMAT, SplitRows } from "./split-rows.ts";
 
 // A newer format is refused, not guessed at: the release that wrote it can still read it.
 const FORMAT_VERSION = 1;
-/** Rows that a cut writes beside the snapshot's: two for each of two new tables, and the one that names the generation. */
-const CUT_ROWS = 5;
 
 /** Of one shard. All its methods but `load` end within the turn: SQLite of an object is synchronous. */
 export class Journal {
@@ -40,7 +36,8 @@ export class Journal {
   readonly #engine: Engine;
   /** Of the placement: says where the records of rows belong. */
   readonly #seed: HashKey;
-  #hashKey: HashKey;
+  /** Seed of the order of the table, as it is stored. */
+  hashKey: HashKey;
   /** What the row says of splits. */
   readonly split: SplitRows;
   /** What the data was written under; null before first use. */
@@ -65,7 +62,7 @@ export class Journal {
   /** Of shard 0: the witness knows of data outside of it. A row that is written anyway says so; until then each start tells it again. */
   isWitnessed = false;
   /** Of shard 0: the other shards that have data. */
-  readonly #noted = new NotedShards();
+  readonly noted = new NotedShards();
   /** The row lacks what this instance knows: the next commit writes it. */
   #isRowStale = false;
 
@@ -76,7 +73,7 @@ export class Journal {
   constructor(sql: Sql, engine: Engine, hashKey: HashKey, seed: HashKey) {
     this.#sql = sql;
     this.#engine = engine;
-    this.#hashKey = hashKey;
+    this.hashKey = hashKey;
     this.#seed = seed;
     this.split = new SplitRows((columns) => {
       this.#addColumns();
@@ -110,7 +107,7 @@ export class Journal {
     this.isNoted = state.is_noted === 1;
     this.isRegistered = state.is_registered === 1;
     this.isWitnessed = state.is_witnessed === 1;
-    this.#noted.bits = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
+    this.noted.bits = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
     this.#engine.storedCounts.restore(new Uint8Array(state.counts ?? new ArrayBuffer(0)));
     // Rows are after-images: one that is applied twice changes nothing, so an overlap of the two does no harm.
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
@@ -180,7 +177,7 @@ export class Journal {
   /** Starts empty, whatever an earlier attempt has left. */
   #beginAdopting({ placement, hashKey, range, parent, attempt }: RangeOffer): void {
     this.#drop();
-    this.#hashKey = hashKey;
+    this.hashKey = hashKey;
     this.#engine.ownership.clear(hashKey);
     this.create(placement, []);
     const { from, to } = range;
@@ -209,7 +206,7 @@ export class Journal {
   dropAdopted(attempt: number): boolean {
     if (!this.#isAdopting(attempt)) return false;
     this.#drop();
-    this.#engine.ownership.clear(this.#hashKey);
+    this.#engine.ownership.clear(this.hashKey);
     return true;
   }
 
@@ -232,11 +229,6 @@ export class Journal {
     this.split.load({});
   }
 
-  /** Seed of the order of the table, as it is stored. */
-  get hashKey(): HashKey {
-    return this.#hashKey;
-  }
-
   /** Records have been written, though they may be gone. */
   get hasData(): boolean {
     return this.rows > 0 || this.#open > 0;
@@ -256,17 +248,12 @@ export class Journal {
 
   /** In shard 0: there is a note of a shard's data. */
   hasNoted(shard: number): boolean {
-    return this.#noted.has(shard);
-  }
-
-  /** In shard 0: there is a note of any other shard's data. */
-  get hasNotes(): boolean {
-    return !this.#noted.isEmpty;
+    return this.noted.has(shard);
   }
 
   /** In shard 0: writes down that a shard has data. */
   noteShard(shard: number): void {
-    this.#noted.add(shard);
+    this.noted.add(shard);
     this.#updateRow();
   }
 
@@ -276,7 +263,7 @@ export class Journal {
    * @param noted in shard 0: the other shards that have data
    */
   create(placement: Placement, noted: readonly number[]): void {
-    for (const shard of noted) this.#noted.add(shard);
+    for (const shard of noted) this.noted.add(shard);
     const later = LATER_COLUMNS.join(", ");
     this.#write(
       `CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER, ${later})`,
@@ -286,8 +273,8 @@ export class Journal {
       FORMAT_VERSION,
       placement.shards,
       placement.fingerprint,
-      hashKeyBytes(this.#hashKey),
-      this.#noted.bits,
+      hashKeyBytes(this.hashKey),
+      this.noted.bits,
     );
     this.#createGeneration(0);
     this.placement = placement;
@@ -340,11 +327,8 @@ export class Journal {
 
   /** True when most of what is stored is of records that are gone, and it is worth the rows of a cut. */
   get isMostlyDead(): boolean {
-    const { records, bytes } = this.#engine.figures;
-    if (this.bytes > JOURNAL_BYTES_MIN) return this.bytes > 2 * bytes;
-    if (this.split.mustFilter(this.#generation)) return true;
-    if (records > 0) return false;
-    return this.#snapshotRows > CUT_ROWS || this.rows >= COMMITS_PER_CUT_ROW * CUT_ROWS;
+    if (this.bytes <= JOURNAL_BYTES_MIN && this.split.mustFilter(this.#generation)) return true;
+    return isMostlyDead(this, this.#snapshotRows, this.#engine.figures);
   }
 
   /** Begins a cut, unless one is under way. */
@@ -402,12 +386,7 @@ export class Journal {
 
   /** Weighs the rows of a cut against the start that a long journal would slow down. */
   #isCutDue(): boolean {
-    if (this.bytes >= JOURNAL_BYTES_MAX || this.split.mustFilter(this.#generation)) return true;
-    const { bytes } = this.#engine.figures;
-    const snapshotRows = Math.ceil(bytes / SNAPSHOT_STEP_BYTES) + 1;
-    // A cut is billed by its rows, so it has to be worth them: about one row to ten commits.
-    if (this.rows < COMMITS_PER_CUT_ROW * (snapshotRows + CUT_ROWS)) return false;
-    return this.rows >= JOURNAL_ROWS_MIN || this.bytes >= Math.max(JOURNAL_BYTES_MIN, bytes / 2);
+    return this.split.mustFilter(this.#generation) || isCutDue(this, this.#engine.figures.bytes);
   }
 
   /** Writes what the row lacks, beside a commit: reads alone never write, so a full disk still serves them. */
@@ -415,9 +394,9 @@ export class Journal {
     this.#addColumns();
     this.#write(
       "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?, is_registered = ?, is_witnessed = ?",
-      hashKeyBytes(this.#hashKey),
+      hashKeyBytes(this.hashKey),
       this.isNoted ? 1 : 0,
-      this.#noted.bits,
+      this.noted.bits,
       this.isRegistered ? 1 : 0,
       this.isWitnessed ? 1 : 0,
     );

@@ -68,7 +68,7 @@ export class Witness {
   #hasOthers(): boolean {
     const { shards, range } = this.#own.ranges;
     const initial = initialRanges(0, shards).range;
-    return this.#journal.hasNotes || !isSameRange(range, initial);
+    return !this.#journal.noted.isEmpty || !isSameRange(range, initial);
   }
 
   #stub(): ReturnType<typeof shardStub> {

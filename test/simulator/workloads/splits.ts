@@ -45,7 +45,7 @@ export class Splits implements Workload {
   constructor(plan: Plan) {
     this.#count = plan.splits;
     this.#durationMs = plan.durationMs;
-    this.#shards = plan.shards;
+    this.#shards = Number(plan.variables["SHARDS"]);
   }
 
   start(world: World): void {
