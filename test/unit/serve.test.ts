@@ -128,7 +128,12 @@ describe("flags", () => {
       { TOKEN_SECRET: "of the environment", SHARD_SECRET: "s" },
     );
     expect(secrets).toEqual({ TOKEN_SECRET: "y".repeat(40), SHARD_SECRET: "s" });
-    expect(variables).toEqual({ SHARDS: "2", ACCESS: "token", TCP_PORTS: "" });
+    expect(variables).toEqual({
+      SHARDS: "2",
+      ACCESS: "token",
+      TCP_PORTS: "",
+      SPLIT_CALLS_PER_SECOND: "0",
+    });
   });
 
   it("a short secret is warned of", () => {
