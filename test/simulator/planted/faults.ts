@@ -633,6 +633,6 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "const answer = await inTurns(begin());",
     workload: "listings",
     splits: SPLITS,
-    seed: 1,
+    seed: 15,
   },
 ];
