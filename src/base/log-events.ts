@@ -67,6 +67,12 @@ export const LOG_EVENTS = {
       "A new shard could not ask another one whether the range that it was offered is its own; it asks again a minute later.",
     fields: { shard: SHARD, error: ERROR },
   },
+  map_unstored: {
+    severity: "warning",
+    meaning:
+      "A Hub could not store which shards its namespace has; it asks them again each time that it wakes up.",
+    fields: { hub: "name of the Hub", error: ERROR },
+  },
   witness_untold: {
     severity: "warning",
     meaning:

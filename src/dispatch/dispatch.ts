@@ -5,6 +5,7 @@
  * door over RPC or HTTP has one for each request, as a Worker may not use one request's I/O for another. So making one
  * is cheap, and what a request does not need is not made.
  */
+import type { ShardMap } from "./shard-map.ts";
 import { shardRows, splitShard } from "./shard-rows.ts";
 import type { BegunSplit, ShardRow } from "../wire/shards.ts";
 import { presentMs } from "../base/clock.ts";
@@ -47,6 +48,8 @@ export class Dispatch {
   readonly #env: Environment;
   /** For requests on all shards: each call on its own. */
   readonly #shards: ShardGroup;
+  /** What is known of the shards. */
+  readonly map: ShardMap;
   /** For requests on keys: what gathers goes in one call. */
   readonly #lanes: ShardLanes;
   /** Counts what no shard sees: publications, subscriptions, requests on the namespace. */
@@ -62,6 +65,7 @@ export class Dispatch {
     this.#requestTally = requestTally;
     this.#isCounting = METRICS === "on";
     const map = shardMapOf(env, namespace);
+    this.map = map;
     const stubAt = (from: number) => shardStub(env, map.nameAt(from));
     this.#shards = new ShardGroup(map, stubAt);
     this.#lanes = new ShardLanes(map, (from) => {

@@ -117,8 +117,10 @@ export const CHECK_PAGES_MAX = 8;
 /** In a shard that is full, how often semaphores that are not in use are collected at most. */
 export const RECLAIM_INTERVAL_MS = 1000;
 
-// Ranges of shards: src/dispatch/range-map.ts, known-maps.ts, exchange.ts, holder.ts
+// Ranges of shards: src/dispatch/range-map.ts, known-maps.ts, exchange.ts, holder.ts, src/objects/hub/stored-map.ts
 
+/** How often a Hub stores what it knows of shards, at most. */
+export const MAP_STORE_MS = 60_000;
 /** Ranges of a namespace that a place may know: more than the narrowest that a shard makes. 32 KiB. */
 export const MAP_RANGES_MAX = 8192;
 /** Namespaces whose maps an isolate remembers; the one that was asked for least lately is dropped first. */

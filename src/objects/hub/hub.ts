@@ -41,6 +41,7 @@ import {
 import { logWarning } from "../../base/log.ts";
 import { GroupFull, Memberships } from "./memberships.ts";
 import { EVERYBODY, hubName, type HubAddress } from "../../base/names.ts";
+import { StoredMap } from "./stored-map.ts";
 import { Roster } from "./roster.ts";
 import { endRevoked } from "./revoked-connections.ts";
 import { channelsPage, connectionsPage, subscribersOf } from "./roster-pages.ts";
@@ -83,6 +84,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   #listing: Promise<void> | null = null;
   /** Connections whose tallies are not in their attachment yet. */
   #unstored = new Set<Connection>();
+  readonly #storedMap: StoredMap;
   /** Rings when a token expires. */
   readonly #alarm: AlarmClock;
 
@@ -101,6 +103,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     });
     const { tally } = this.#counts;
     this.dispatch = new Dispatch(env, namespace, { tally, flush: async () => {} });
+    this.#storedMap = new StoredMap(this.#name, this.dispatch.map, ctx.storage.kv);
+    this.#storedMap.load();
     this.#alarm = new AlarmClock({
       findDeadlineMs: () => this.#findDeadlineMs(),
       storage: ctx.storage,
@@ -149,6 +153,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     if (typeof message === "string") connection.receiveText(message);
     else connection.receive(new Uint8Array(message));
+    this.#storedMap.note();
   }
 
   /**

@@ -169,6 +169,7 @@ function semaphores(random: Random): Partial<Sizes> {
 // Refusals follow from fewer ranges, or fewer moves, than a namespace may have.
 function ranges(random: Random): Partial<Sizes> {
   return {
+    MAP_STORE_MS: whole(random, 10, 60_000),
     KNOWN_MAPS_MAX: whole(random, 1, 8),
     NOTED_RANGES_MAX: whole(random, 1, 8),
     LANES_KEPT_MAX: whole(random, 1, 8),
