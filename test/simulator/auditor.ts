@@ -80,6 +80,7 @@ export class Auditor {
         engineBytesMost: bytesMost,
         journalRows: shown.journalRows,
         journalBytes: shown.journalBytes,
+        hasAdopted: hasAdopted(object),
         rowsWritten: rows + alarms,
         changingCalls: object.taken,
         changedBytes: bytes,
@@ -161,4 +162,11 @@ export class Auditor {
       directories: of("Directory"),
     };
   }
+}
+
+/** The first generation of a shard that a split has made begins with the rows that it was sent. */
+function hasAdopted({ name, disk: { database } }: SimulatedObject): boolean {
+  if (!SPLIT_NAME.test(name) || !database.hasTable("shard")) return false;
+  const [row] = database.ownRows("SELECT generation FROM shard");
+  return row?.[0] === 0;
 }

@@ -12,8 +12,8 @@ class Store {
   readonly values = new Map<string, unknown>();
   puts = 0;
 
-  get<T>(key: string): T | undefined {
-    return structuredClone(this.values.get(key)) as T | undefined;
+  get(key: string): unknown {
+    return structuredClone(this.values.get(key));
   }
 
   put(key: string, value: unknown): void {

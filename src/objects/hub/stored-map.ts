@@ -22,7 +22,7 @@ interface Stored {
 
 /** A part of the object's storage. */
 interface MapStore {
-  get<T>(key: string): T | undefined;
+  get(key: string): unknown;
   put(key: string, value: Stored): void;
 }
 
@@ -44,7 +44,7 @@ export class StoredMap {
 
   /** After a start. */
   load(): void {
-    const stored = this.#store.get<Stored>(KEY);
+    const stored = this.#store.get(KEY) as Stored | undefined;
     if (stored === undefined || this.#map.shards > 0) return;
     const [, to = 0] = stored.froms;
     this.#map.learn({ shards: stored.shards, range: { from: 0, to }, begins: [...stored.froms] });

@@ -21,6 +21,8 @@ export interface ShardFigures {
   /** Of the journal since it was last cut. */
   readonly journalRows: number;
   readonly journalBytes: number;
+  /** A split has made it, and its journal still has all that it adopted: it was not cut since. */
+  readonly hasAdopted: boolean;
   /** Rows that were written, as they are billed. */
   readonly rowsWritten: number;
   /** Commits: at most one for each call that changed anything, or was to write something down. */
@@ -137,13 +139,17 @@ export function checkShardBudgets(
       [
         "rows of its journal",
         figures.journalRows,
-        Math.max(sizes.JOURNAL_ROWS_MIN, cutAfterRows) + snapshotRows + 1,
+        figures.hasAdopted
+          ? Infinity
+          : Math.max(sizes.JOURNAL_ROWS_MIN, cutAfterRows) + snapshotRows + 1,
         "the journal is cut when it has outgrown its bound",
       ],
       [
         "bytes of its journal",
         figures.journalBytes,
-        sizes.JOURNAL_BYTES_MAX + (snapshotRows + 1) * figures.commitBytesMost,
+        figures.hasAdopted
+          ? Infinity
+          : sizes.JOURNAL_BYTES_MAX + (snapshotRows + 1) * figures.commitBytesMost,
         "the journal is cut when it has outgrown its bound",
       ],
       ["alarms", figures.alarmsSet, alarmsMax, "an alarm is set at most once a second"],

@@ -1092,6 +1092,7 @@ describe("the checker of budgets", () => {
     engineBytes: 9 * MIB,
     engineBytesMost: 9 * MIB,
     journalRows: 4000,
+    hasAdopted: false,
     journalBytes: 4 * MIB,
     rowsWritten: 1100,
     changingCalls: 1000,
