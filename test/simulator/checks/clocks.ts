@@ -46,6 +46,11 @@ export class ClockHistory {
     return this.#members.get(object) ?? [object];
   }
 
+  /** Several objects did an object's work, by clocks that were not always the same. */
+  isApart(object: string): boolean {
+    return this.#spreadOf(object) > 0;
+  }
+
   /** How far the clocks of those who did an object's work are apart at most. */
   #spreadOf(object: string): number {
     const members = this.#membersOf(object);

@@ -50,7 +50,10 @@ export class ObjectTime {
     if (to.toMs < this.#slowFromMs) return passed;
     const byClock = this.#clocks.elapsedByClock(this.#object, from, to);
     const backMs = this.#backMs(from.fromMs, to.toMs);
-    const least = Math.floor(this.#pacedMs(from.toMs, to.fromMs)) - ROUNDING_MS - backMs;
+    // Of shards that have split, the readings are those of either: the one that has the record may have taken none of them.
+    const least = this.#clocks.isApart(this.#object)
+      ? -Infinity
+      : Math.floor(this.#pacedMs(from.toMs, to.fromMs)) - ROUNDING_MS - backMs;
     return {
       fromMs: Math.max(least, byClock.fromMs, backMs === 0 ? 0 : -Infinity),
       toMs: passed.toMs,
