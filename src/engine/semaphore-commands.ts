@@ -18,6 +18,7 @@ import { Status } from "../wire/yrmcds/protocol.ts";
 import type { CommandFrame } from "./command-frame.ts";
 import type { Records } from "./records.ts";
 import { Refusal, SHARD_FULL } from "./refusal.ts";
+import { Leases } from "./semaphores/leases.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
 import { U64 } from "./time.ts";
 
@@ -35,6 +36,7 @@ export const SEMAPHORE_COMMANDS: readonly number[] = Object.keys(BODY_BYTES).map
 export class SemaphoreCommands {
   readonly #records: Records;
   readonly #semaphores: Semaphores;
+  readonly #leases: Leases;
   readonly #out: ByteWriter;
   readonly #time = new U64();
   readonly #left = new U64();
@@ -42,6 +44,7 @@ export class SemaphoreCommands {
   constructor(records: Records, semaphores: Semaphores, out: ByteWriter) {
     this.#records = records;
     this.#semaphores = semaphores;
+    this.#leases = new Leases(semaphores);
     this.#out = out;
   }
 
@@ -63,7 +66,7 @@ export class SemaphoreCommands {
   }
 
   #acquire(frame: CommandFrame, leaseId: Uint8Array): void {
-    const { bytes, view, keyAt, keyBytes } = frame;
+    const { view } = frame;
     const resources = view.getUint32(frame.take(4), true);
     const maximum = view.getUint32(frame.take(4), true);
     if (resources === 0) throw new Refusal(`resources_invalid: expected 1 to ${U32_MAX}, got 0`);
@@ -72,33 +75,28 @@ export class SemaphoreCommands {
         `maximum_invalid: expected ${resources} (the resources) to ${U32_MAX}, got ${maximum}`,
       );
     }
-    const name = bytes.subarray(keyAt, keyAt + keyBytes);
+    const name = nameOf(frame);
     const ttlMs = this.#takeTtlMs(frame);
-    const { status, endsAtMs } = this.#semaphores.acquireLease(
+    const { status, endsAtMs } = this.#leases.acquire(
       { name, resources, maximum, ttlMs, leaseId },
       this.#records.clock.realMs,
     );
     if (status === Status.outOfMemory) throw new Refusal(SHARD_FULL);
     if (status === Status.invalidArguments) {
-      throw new Refusal(
-        "lease_conflict: the lease ID is in use for another semaphore or another number of resources",
-      );
+      throw new Refusal("lease_conflict: the lease holds another number of resources");
     }
     this.#writeLease(resources, endsAtMs);
   }
 
   #renew(frame: CommandFrame, leaseId: Uint8Array): void {
-    const nowMs = this.#records.clock.realMs;
-    const ttlMs = this.#takeTtlMs(frame);
-    const resources = this.#amount(frame, leaseId);
-    const endsAtMs = resources === 0 ? null : this.#semaphores.renew(leaseId, ttlMs, nowMs);
-    this.#writeLease(resources, endsAtMs);
+    const { realMs } = this.#records.clock;
+    const held = this.#leases.renew(nameOf(frame), leaseId, this.#takeTtlMs(frame), realMs);
+    this.#writeLease(held?.resources ?? 0, held?.endsAtMs ?? null);
   }
 
   #release(frame: CommandFrame, leaseId: Uint8Array): void {
-    const nowMs = this.#records.clock.realMs;
-    const isHeld = this.#amount(frame, leaseId) > 0;
-    writeApplied(this.#out, isHeld && this.#semaphores.releaseLease(leaseId, nowMs));
+    const { realMs } = this.#records.clock;
+    writeApplied(this.#out, this.#leases.release(nameOf(frame), leaseId, realMs));
   }
 
   #inspect({ bytes, keyAt, keyBytes }: CommandFrame): void {
@@ -108,12 +106,6 @@ export class SemaphoreCommands {
     if (entry === null) return;
     out.u32(entry.consumption);
     out.u32(entry.maximum);
-  }
-
-  /** The amount that a lease holds of the semaphore; 0 when there is no such lease of it. */
-  #amount({ bytes, keyAt, keyBytes }: CommandFrame, leaseId: Uint8Array): number {
-    const { realMs } = this.#records.clock;
-    return this.#semaphores.leaseAmount(bytes, keyAt, keyBytes, leaseId, realMs);
   }
 
   /** Reads a TTL, and rounds it up. */
@@ -136,4 +128,9 @@ export class SemaphoreCommands {
     const left = this.#left.set(expires.high, expires.low).subtract(realNow.high, realNow.low);
     writeLease(out, resources, expires, left);
   }
+}
+
+/** Name of the semaphore that a command is about. */
+function nameOf({ bytes, keyAt, keyBytes }: CommandFrame): Uint8Array {
+  return bytes.subarray(keyAt, keyAt + keyBytes);
 }

@@ -279,12 +279,13 @@ describe("commands on semaphores", () => {
     one(engine, acquire("yours", idOf(1), 1, 1, ttlMs(50)));
     expect(isApplied(one(engine, renew("yours", idOf(0), ttlMs(5000))))).toBe(false);
     expect(isApplied(one(engine, release("yours", idOf(0))))).toBe(false);
-    const { code } = one(engine, acquire("yours", idOf(0), 1, 9, ttlMs(5000)));
-    expect(code).toBe("lease_conflict");
+    // The same id holds resources of both, each until an end of its own.
+    expect(isApplied(one(engine, acquire("yours", idOf(0), 2, 9, ttlMs(5000))))).toBe(true);
+    expect(one(engine, acquire("yours", idOf(0), 1, 9, ttlMs(5000))).code).toBe("lease_conflict");
     expect(holdersOf(engine, "mine").map(({ numbers }) => numbers)).toEqual([
       [1, (START_MS + 50) * 1e6],
     ]);
-    expect(stateOf(engine, "yours")).toEqual([1, 1]);
+    expect(stateOf(engine, "yours")).toEqual([3, 3]);
   });
 
   it("commands on leases do not reach holdings of a connection with the same id", () => {

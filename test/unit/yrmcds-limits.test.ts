@@ -4,6 +4,7 @@ import { describe, expect, inject, it } from "vitest";
 import { Engine, type EngineOptions } from "../../src/engine/engine.ts";
 import { connectionHolder, leaseHolder } from "../../src/engine/semaphores/holder.ts";
 import { hashBytes } from "../../src/engine/hash.ts";
+import { Leases } from "../../src/engine/semaphores/leases.ts";
 import { ABSENT } from "../../src/engine/semaphores/semaphores.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { decodeDumpEntry, decodeReply, encodeRequest } from "../support/yrmcds/codec.ts";
@@ -71,9 +72,21 @@ class Bench {
   }
 
   lease(name: string, id: number, ttlMs: number, resources = 1, maximum = 100): Status {
-    const { semaphores } = this.engine;
     const request = { name: bytesOf(name), resources, maximum, ttlMs, leaseId: idOf(id) };
-    return semaphores.acquireLease(request, this.nowMs).status;
+    return this.leases.acquire(request, this.nowMs).status;
+  }
+
+  /** When it ends then; null if there is none. */
+  renew(name: string, id: number, ttlMs: number): number | null {
+    return this.leases.renew(bytesOf(name), idOf(id), ttlMs, this.nowMs)?.endsAtMs ?? null;
+  }
+
+  releaseLease(name: string, id: number): boolean {
+    return this.leases.release(bytesOf(name), idOf(id), this.nowMs);
+  }
+
+  get leases(): Leases {
+    return new Leases(this.engine.semaphores);
   }
 
   collect(): number {
@@ -279,7 +292,7 @@ describe("leases", () => {
       if (isAsleep) bench.restart(1);
       expect(bench.get("a")).toBe(1);
       expect(bench.engine.semaphores.deadlineMs).toBe(START_MS + INTERVAL_MS);
-      expect(bench.engine.semaphores.releaseLease(idOf(1), bench.nowMs)).toBe(false);
+      expect(bench.releaseLease("a", 1)).toBe(false);
       expect(bench.figures).toMatchObject({ holdings: 1, holders: 1 });
     }
   });
@@ -295,25 +308,53 @@ describe("leases", () => {
     expect(bench.acquire("a", 1, 1)).toBe(Status.success);
   });
 
-  it("leases are renewed and acquired again by their own id alone", () => {
+  it("leases are renewed and acquired again by their semaphore and their own id", () => {
     const bench = new Bench();
     const { semaphores } = bench.engine;
     bench.lease("a", 1, 10, 2, 2);
     bench.nowMs += 5;
-    expect(semaphores.renew(idOf(1), 10, bench.nowMs)).toBe(START_MS + 15);
+    expect(bench.renew("a", 1, 10)).toBe(START_MS + 15);
     bench.nowMs += 5;
     expect(bench.lease("a", 1, 10, 2, 2)).toBe(Status.success);
     expect(bench.get("a")).toBe(2);
     expect(semaphores.deadlineMs).toBe(START_MS + 20);
     expect(bench.lease("a", 1, 10, 1)).toBe(Status.invalidArguments);
-    expect(bench.lease("b", 1, 10, 2)).toBe(Status.invalidArguments);
+    expect(bench.renew("b", 1, 10)).toBeNull();
+    expect(bench.releaseLease("b", 1)).toBe(false);
     expect(bench.get("b")).toBe(ABSENT);
-    expect(semaphores.renew(idOf(1), 1, bench.nowMs)).toBe(START_MS + 11);
+    expect(bench.renew("a", 1, 1)).toBe(START_MS + 11);
     bench.nowMs += 1;
-    expect(semaphores.renew(idOf(1), 10, bench.nowMs)).toBeNull();
+    expect(bench.renew("a", 1, 10)).toBeNull();
     expect(bench.lease("b", 1, 10, 2)).toBe(Status.success);
-    expect(semaphores.releaseLease(idOf(1), bench.nowMs)).toBe(true);
-    expect(semaphores.releaseLease(idOf(1), bench.nowMs)).toBe(false);
+    expect(bench.releaseLease("b", 1)).toBe(true);
+    expect(bench.releaseLease("b", 1)).toBe(false);
+  });
+
+  it("one lease id holds resources of several semaphores, each until its own end", () => {
+    const bench = new Bench();
+    const names = ["a", "b", "c", "d"];
+    names.forEach((name, i) => {
+      expect(bench.lease(name, 1, 10 * (i + 1), i + 1)).toBe(Status.success);
+    });
+    expect(names.map((name) => bench.get(name))).toEqual([1, 2, 3, 4]);
+    // Acquired again, each is renewed and holds no more; with other resources it is refused.
+    expect(bench.lease("b", 1, 25, 2)).toBe(Status.success);
+    expect(bench.lease("b", 1, 25, 1)).toBe(Status.invalidArguments);
+    expect(bench.renew("c", 1, 35)).toBe(START_MS + 35);
+    expect(bench.releaseLease("d", 1)).toBe(true);
+    const uses = [9, 10, 24, 25, 34, 35].map((ms) => {
+      bench.nowMs = START_MS + ms;
+      return names.map((name) => bench.get(name));
+    });
+    expect(uses).toEqual([
+      [1, 2, 3, 0],
+      [0, 2, 3, 0],
+      [0, 2, 3, 0],
+      [0, 0, 3, 0],
+      [0, 0, 3, 0],
+      [0, 0, 0, 0],
+    ]);
+    expect(bench.figures).toMatchObject({ holdings: 0, holders: 0 });
   });
 
   it("a lease is not released by a connection of the same id", () => {
@@ -335,7 +376,6 @@ describe("leases", () => {
       fc.array(change, { maxLength: 30 }),
       (ttls, changes) => {
         const bench = new Bench();
-        const { semaphores } = bench.engine;
         const ends = new Map<number, number>();
         ttls.forEach((ttlMs, id) => {
           bench.lease("a", id, ttlMs);
@@ -343,9 +383,9 @@ describe("leases", () => {
         });
         for (const { id, ttlMs } of changes) {
           if (ttlMs === null) {
-            expect(semaphores.releaseLease(idOf(id), START_MS)).toBe(ends.delete(id));
+            expect(bench.releaseLease("a", id)).toBe(ends.delete(id));
           } else if (ends.has(id)) {
-            semaphores.renew(idOf(id), ttlMs, START_MS);
+            bench.renew("a", id, ttlMs);
             ends.set(id, ttlMs);
           }
         }
@@ -362,7 +402,7 @@ describe("leases", () => {
     const bench = new Bench();
     bench.lease("a", 1, 1);
     expect(() => bench.lease("b", 2, ttlMs)).toThrow(/^ttl_invalid: /);
-    expect(() => bench.engine.semaphores.renew(idOf(1), ttlMs, START_MS)).toThrow(/^ttl_invalid: /);
+    expect(() => bench.renew("a", 1, ttlMs)).toThrow(/^ttl_invalid: /);
     expect(bench.get("b")).toBe(ABSENT);
   });
 
@@ -381,14 +421,14 @@ describe("leases", () => {
   });
 
   it("a lease needs an id of 16 bytes", () => {
-    const { semaphores } = new Bench().engine;
+    const { leases } = new Bench();
     for (const bytes of [0, 15, 17]) {
       const leaseId = new Uint8Array(bytes);
       const lease = { name: bytesOf("a"), resources: 1, maximum: 1, ttlMs: 1, leaseId };
-      expect(() => semaphores.releaseLease(leaseId, START_MS)).toThrow(
+      expect(() => leases.release(lease.name, leaseId, START_MS)).toThrow(
         /^holder: expected an id of 16 bytes, /,
       );
-      expect(() => semaphores.acquireLease(lease, START_MS)).toThrow(
+      expect(() => leases.acquire(lease, START_MS)).toThrow(
         /^holder: expected an id of 16 bytes, /,
       );
     }
@@ -744,7 +784,7 @@ describe("execution of frames", () => {
     bench.nowMs = START_MS;
     expect(bench.get("a")).toBe(0);
     const lease = { name: bytesOf("a"), resources: 1, maximum: 1, ttlMs: 10, leaseId: idOf(2) };
-    expect(bench.engine.semaphores.acquireLease(lease, bench.nowMs)).toEqual({
+    expect(bench.leases.acquire(lease, bench.nowMs)).toEqual({
       status: Status.success,
       endsAtMs: START_MS + 20,
     });

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
+import { Leases } from "../../src/engine/semaphores/leases.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { decodeDumpEntry } from "../support/yrmcds/codec.ts";
 import { writeDumpReplies } from "../../src/wire/yrmcds/dump.ts";
@@ -20,7 +21,8 @@ const PARTIES = 4;
 
 type Step =
   | { do: "requests"; who: number; frames: Uint8Array[] }
-  | { do: "close" | "release lease"; who: number }
+  | { do: "close"; who: number }
+  | { do: "release lease"; who: number; name: Uint8Array }
   | {
       do: "lease";
       who: number;
@@ -29,7 +31,7 @@ type Step =
       maximum: number;
       ttlMs: number;
     }
-  | { do: "renew"; who: number; ttlMs: number }
+  | { do: "renew"; who: number; name: Uint8Array; ttlMs: number }
   | { do: "wait"; ms: number }
   | { do: "collect" | "commit" | "crash" | "restart" | "snapshot step" | "look" };
 
@@ -48,9 +50,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       frames: fc.array(frameArbitrary, { minLength: 1, maxLength: 8 }),
     }),
   },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("close" as const), who }) },
   {
-    weight: 2,
-    arbitrary: fc.record({ do: fc.constantFrom("close" as const, "release lease" as const), who }),
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant("release lease" as const), who, name: nameArbitrary }),
   },
   {
     weight: 3,
@@ -63,7 +66,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       ttlMs: ms,
     }),
   },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("renew" as const), who, ttlMs: ms }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("renew" as const),
+      who,
+      name: nameArbitrary,
+      ttlMs: ms,
+    }),
+  },
   { weight: 4, arbitrary: fc.record({ do: fc.constant("wait" as const), ms }) },
   {
     weight: 4,
@@ -197,6 +208,7 @@ describe("semaphores", () => {
         };
         const perform = (step: Step): void => {
           const { semaphores } = engine;
+          const leases = new Leases(semaphores);
           switch (step.do) {
             case "requests": {
               const answers = answersOf(engine, step.who, step.frames, nowMs);
@@ -214,7 +226,7 @@ describe("semaphores", () => {
               const id = idOf(step.who);
               expect(
                 Object.values(
-                  semaphores.acquireLease({ name, resources, maximum, ttlMs, leaseId: id }, nowMs),
+                  leases.acquire({ name, resources, maximum, ttlMs, leaseId: id }, nowMs),
                 ),
               ).toEqual(
                 model.acquireLease(String(step.who), name, resources, maximum, ttlMs, nowMs),
@@ -222,12 +234,12 @@ describe("semaphores", () => {
               return;
             }
             case "renew":
-              return expect(semaphores.renew(idOf(step.who), step.ttlMs, nowMs)).toBe(
-                model.renew(String(step.who), step.ttlMs, nowMs),
-              );
+              return expect(
+                leases.renew(step.name, idOf(step.who), step.ttlMs, nowMs)?.endsAtMs ?? null,
+              ).toBe(model.renew(String(step.who), textOf(step.name), step.ttlMs, nowMs));
             case "release lease":
-              return expect(semaphores.releaseLease(idOf(step.who), nowMs)).toBe(
-                model.releaseLease(String(step.who), nowMs),
+              return expect(leases.release(step.name, idOf(step.who), nowMs)).toBe(
+                model.releaseLease(String(step.who), textOf(step.name), nowMs),
               );
             case "wait":
               nowMs += step.ms;

@@ -207,7 +207,7 @@ export class SemaphoreRecords {
   /** Sets the amount of the current record, that of a holding; 0 removes it. */
   setAmount(amount: number): void {
     if (amount === 0) {
-      this.holdings.remove(this.#read(ROW));
+      this.holdings.remove(this.row);
       this.#records.remove();
       return;
     }
@@ -250,13 +250,17 @@ export class SemaphoreRecords {
     return true;
   }
 
-  /** Moves the end of a lease. */
-  setEnd(row: number, endsAtMs: number): void {
-    this.seekAmount(row);
+  /** Row of the index of the current record, that of a holding. */
+  get row(): number {
+    return this.#read(ROW);
+  }
+
+  /** Moves the end of the current record, that of a lease. */
+  setEnd(endsAtMs: number): void {
     const { segment, slot } = this.#records.table;
     writeMs(segment.arena, segment.valueAt(slot) + ENDS_AT, endsAtMs);
     this.#records.commit.rewritten(segment, slot);
-    this.holdings.ends.move(row, endsAtMs);
+    this.holdings.ends.move(this.row, endsAtMs);
   }
 
   #read(field: number): number {

@@ -10,25 +10,16 @@
  * "Packet specifications", "End of a connection" and "Statistics".
  */
 import type { SemaphoreOverview } from "../../wire/overview.ts";
-import { NAME_BYTES_MAX, Status } from "../../wire/yrmcds/protocol.ts";
+import { Status } from "../../wire/yrmcds/protocol.ts";
 import type { HashKey } from "../hash.ts";
 import type { Records } from "../records.ts";
 import { HASH_END } from "../table.ts";
 import { Walk } from "../walk.ts";
-import { leaseHolder } from "./holder.ts";
 import type { ConnectionPage } from "./holdings.ts";
 import { SemaphoreRecords } from "./semaphore-records.ts";
 
 /** Returned instead of a consumption when there is no such semaphore. */
 export const ABSENT = -1;
-
-/** The outcome of acquiring a lease. */
-export interface LeaseOutcome {
-  /** `success`, `invalidArguments`, `resourceNotAvailable` or `outOfMemory`. */
-  status: Status;
-  /** When the lease ends, milliseconds since the epoch; null without success. */
-  endsAtMs: number | null;
-}
 
 /** The figures of a shard for Stats. */
 export interface SemaphoreFigures extends SemaphoreOverview {
@@ -56,20 +47,6 @@ export interface AcquireRequest {
   readonly resources: number;
   /** That the consumption may reach: `resources` to 2^32 - 1. */
   readonly maximum: number;
-}
-
-/** A lease that is asked for. */
-export interface LeaseRequest {
-  /** 1 to 65,535 bytes. */
-  readonly name: Uint8Array;
-  /** 1 to 2^32 - 1. */
-  readonly resources: number;
-  /** That the consumption may reach: `resources` to 2^32 - 1. */
-  readonly maximum: number;
-  /** From now to the end of the lease, 1 or more. */
-  readonly ttlMs: number;
-  /** 16 bytes. */
-  readonly leaseId: Uint8Array;
 }
 
 export class Semaphores {
@@ -110,7 +87,7 @@ export class Semaphores {
     const { ends } = this.#stored.holdings;
     let ended = 0;
     for (; ends.deadlineMs <= records.nowMs; ended++) {
-      this.#giveBack(ends.firstRow, ends.deadlineMs);
+      this.giveBack(ends.firstRow, ends.deadlineMs);
     }
     return ended;
   }
@@ -167,20 +144,6 @@ export class Semaphores {
     return this.#stored.find(bytes, at, length) ? this.#stored.number : 0;
   }
 
-  /** The amount that a lease holds of the semaphore whose name is `bytes[at, at + length)`; 0 for nothing. */
-  leaseAmount(
-    bytes: Uint8Array,
-    at: number,
-    length: number,
-    leaseId: Uint8Array,
-    nowMs: number,
-  ): number {
-    this.expire(nowMs);
-    if (!this.#stored.find(bytes, at, length)) return 0;
-    this.#stored.setHolder(leaseHolder(leaseId));
-    return this.#stored.findAmount();
-  }
-
   /**
    * Acquires resources for a connection.
    *
@@ -191,7 +154,7 @@ export class Semaphores {
     this.expire(nowMs);
     this.#stored.setHolder(holder);
     const { nameAt, nameBytes, resources, maximum } = request;
-    return this.#acquire(bytes, nameAt, nameBytes, resources, maximum, 0);
+    return this.hold(bytes, nameAt, nameBytes, resources, maximum, 0);
   }
 
   /**
@@ -211,8 +174,7 @@ export class Semaphores {
     this.#stored.setHolder(holder);
     const amount = this.#stored.findAmount();
     if (amount === 0 || resources > amount) return Status.notAcquired;
-    this.#stored.setAmount(amount - resources);
-    this.#released(resources, this.#records.nowMs);
+    this.setAmount(amount, amount - resources);
     return Status.success;
   }
 
@@ -223,68 +185,9 @@ export class Semaphores {
     let released = 0;
     for (let row = holdings.firstOf(holder), next = 0; row !== 0; row = next, released++) {
       next = holdings.next(row);
-      this.#giveBack(row, this.#records.nowMs);
+      this.giveBack(row, this.#records.nowMs);
     }
     return released;
-  }
-
-  /**
-   * Acquires resources of a semaphore until a lease is released or ends. Acquiring a lease that exists, with the same
-   * name and resources, renews it, so a call whose answer was lost may be repeated. With others the arguments are
-   * invalid.
-   *
-   * @throws RangeError `ttl_invalid` or `holder_id` when the time or the id is not possible
-   */
-  acquireLease(
-    { name, resources, maximum, ttlMs, leaseId }: LeaseRequest,
-    nowMs: number,
-  ): LeaseOutcome {
-    this.expire(nowMs);
-    const endsAtMs = this.#endAfter(ttlMs);
-    const holder = leaseHolder(leaseId);
-    const isValid = resources > 0 && maximum >= resources && isU32(resources) && isU32(maximum);
-    if (!isValid || name.length === 0 || name.length > NAME_BYTES_MAX) {
-      return { status: Status.invalidArguments, endsAtMs: null };
-    }
-    this.#stored.setHolder(holder);
-    const row = this.#stored.holdings.firstOf(holder);
-    const status =
-      row === 0
-        ? this.#acquire(name, 0, name.length, resources, maximum, endsAtMs)
-        : this.#acquireAgain(row, name, resources, endsAtMs);
-    return { status, endsAtMs: status === Status.success ? endsAtMs : null };
-  }
-
-  #acquireAgain(row: number, name: Uint8Array, resources: number, endsAtMs: number): Status {
-    const isSame =
-      this.#stored.find(name, 0, name.length) && this.#stored.findAmount() === resources;
-    if (!isSame) return Status.invalidArguments;
-    this.#stored.setEnd(row, endsAtMs);
-    return Status.success;
-  }
-
-  /**
-   * Lets a lease end `ttlMs` from now. Returns when, milliseconds since the epoch; null when there is no
-   * such lease, or it has ended.
-   *
-   * @throws RangeError as `acquireLease`
-   */
-  renew(leaseId: Uint8Array, ttlMs: number, nowMs: number): number | null {
-    this.expire(nowMs);
-    const endsAtMs = this.#endAfter(ttlMs);
-    const row = this.#stored.holdings.firstOf(leaseHolder(leaseId));
-    if (row === 0) return null;
-    this.#stored.setEnd(row, endsAtMs);
-    return endsAtMs;
-  }
-
-  /**
-   * Gives back what a lease holds. False when there is no such lease, or it has ended.
-   *
-   * @throws RangeError when the id is not possible
-   */
-  releaseLease(leaseId: Uint8Array, nowMs: number): boolean {
-    return this.releaseAll(leaseHolder(leaseId), nowMs) > 0;
   }
 
   /**
@@ -351,11 +254,12 @@ export class Semaphores {
   }
 
   /**
-   * Acquires for the current holder of `SemaphoreRecords`.
+   * Acquires for the current holder of `SemaphoreRecords`, after `expire`.
    *
    * @param endsAtMs of a lease
+   * @returns `success`, or `resourceNotAvailable` or `outOfMemory`, which change nothing
    */
-  #acquire(
+  hold(
     bytes: Uint8Array,
     at: number,
     length: number,
@@ -386,29 +290,25 @@ export class Semaphores {
   }
 
   /** Gives back all of a holding at a time: now, or at the end of the lease. */
-  #giveBack(row: number, atMs: number): void {
+  giveBack(row: number, atMs: number): void {
     const amount = this.#stored.seekAmount(row);
     this.#stored.setAmount(0);
-    this.#released(amount, atMs);
+    this.#changeUse(-amount, atMs);
   }
 
-  /** Writes that resources of the current semaphore were given back at a time. */
-  #released(resources: number, atMs: number): void {
+  /** Sets the amount of the holding that is the current record, now; the consumption must fit into 32 bits. */
+  setAmount(before: number, amount: number): void {
+    this.#stored.setAmount(amount);
+    this.#changeUse(amount - before, this.#records.nowMs);
+  }
+
+  /** Writes that the consumption of the current semaphore changed at a time. */
+  #changeUse(change: number, atMs: number): void {
     const stored = this.#stored;
     stored.seek();
-    const { consumption } = stored;
-    const isOfInterval = stored.updatedAtMs >= this.#boundary(atMs);
-    stored.write(consumption - resources, isOfInterval ? stored.maximum : consumption, atMs);
-  }
-
-  #endAfter(ttlMs: number): number {
-    const endsAtMs = this.#records.nowMs + ttlMs;
-    if (!Number.isSafeInteger(ttlMs) || ttlMs < 1 || !Number.isSafeInteger(endsAtMs)) {
-      throw new RangeError(
-        `ttl_invalid: ttlMs: expected a whole number of milliseconds, 1 or more, got ${ttlMs}`,
-      );
-    }
-    return endsAtMs;
+    const before = stored.consumption;
+    const mostHeld = stored.updatedAtMs >= this.#boundary(atMs) ? stored.maximum : before;
+    stored.write(before + change, Math.max(mostHeld, before + change), atMs);
   }
 
   /** First millisecond of the present interval. */
@@ -420,8 +320,4 @@ export class Semaphores {
   #boundary(atMs: number): number {
     return Math.floor(atMs / this.#intervalMs) * this.#intervalMs;
   }
-}
-
-function isU32(value: number): boolean {
-  return Number.isInteger(value) && value >= 0 && value < 2 ** 32;
 }

@@ -113,11 +113,7 @@ const CODES = {
   kind_mismatch: [refusal, 409, "The record under this key is of another kind"],
   quota_overflow: [refusal, 409, "The quota would exceed 2^64 - 1"],
   semaphore_unavailable: [refusal, 409, "The semaphore does not have enough free resources"],
-  lease_conflict: [
-    refusal,
-    409,
-    "The lease ID is in use for another semaphore or another number of resources",
-  ],
+  lease_conflict: [refusal, 409, "The lease holds another number of resources"],
   reservation_conflict: [
     refusal,
     409,

@@ -285,7 +285,7 @@ export interface OperationCalls<Given = unknown, Last extends readonly unknown[]
    * `resources` is 1 to 2^32 - 1, and 1 unless given; `maximum` from `resources` to 2^32 - 1; `ttlMs` 1 to 86,400,000, a
    * day. The same call with the same `leaseId` holds once, and renews: make it again when its answer was lost. Rejects
    * with `name_invalid`, `resources_invalid`, `maximum_invalid`, `ttl_invalid`, `lease_invalid`, with `lease_conflict`
-   * when another semaphore, or other resources, have a lease of that id, and with `shard_full`.
+   * when the lease of that id holds other resources of the semaphore, and with `shard_full`.
    *
    * @example
    * const lease = await throttr.acquire("gpu", { maximum: 4, ttlMs: 30_000 });

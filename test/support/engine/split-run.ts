@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { connectionHolder } from "../../../src/engine/semaphores/holder.ts";
+import { Leases } from "../../../src/engine/semaphores/leases.ts";
 import { endOf, isIn } from "../../../src/wire/range.ts";
 import { ByteWriter } from "../../../src/wire/bytes.ts";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
@@ -206,14 +207,8 @@ export const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** Lease IDs of one name: several shards can't know that an ID is in use under another name. */
-function leaseIdOf(who: number, name: string): Uint8Array {
-  const id = new Uint8Array(16).fill(who + 1);
-  id.set([NAMES.indexOf(name) + 1]);
-  return id;
-}
-
-const connectionIdOf = (who: number): Uint8Array => new Uint8Array(16).fill(who + 1);
+/** Of a connection, or of a lease: one ID may hold several semaphores. */
+const idOf = (who: number): Uint8Array => new Uint8Array(16).fill(who + 1);
 
 /** What was met: a run in which no split ends shows nothing. */
 export const met = new Map<string, number>();
@@ -343,7 +338,7 @@ export class SplitRun {
     const shard = this.#ownerOfSemaphore(name);
     this.#write(shard, fate, () => {
       const out = new ByteWriter();
-      const holder = connectionHolder(connectionIdOf(who));
+      const holder = connectionHolder(idOf(who));
       const { semaphoreRequests } = shard.engine;
       semaphoreRequests.execute(frame, 0, frame.length, holder, out, Infinity, this.#nowMs);
       if (fate.isLost) return;
@@ -360,7 +355,7 @@ export class SplitRun {
   #close(who: number): void {
     this.shards.owner(0);
     for (const { engine, journal } of this.shards.active) {
-      engine.semaphores.releaseAll(connectionHolder(connectionIdOf(who)), this.#nowMs);
+      engine.semaphores.releaseAll(connectionHolder(idOf(who)), this.#nowMs);
       journal.append();
     }
     this.#semaphores.close(String(who), this.#nowMs);
@@ -368,9 +363,9 @@ export class SplitRun {
 
   #lease({ who, name, resources, maximum, ttlMs }: Step & { do: "lease" }): void {
     const { engine, journal } = this.#ownerOfSemaphore(name);
-    const leaseId = leaseIdOf(who, name);
+    const leaseId = idOf(who);
     const request = { name: bytesOf(name), resources, maximum, ttlMs, leaseId };
-    const { status, endsAtMs } = engine.semaphores.acquireLease(request, this.#nowMs);
+    const { status, endsAtMs } = new Leases(engine.semaphores).acquire(request, this.#nowMs);
     journal.append();
     const expected = this.#semaphores.acquireLease(
       textOf(leaseId),
@@ -386,18 +381,19 @@ export class SplitRun {
 
   #renew({ who, name, ttlMs }: Step & { do: "renew" }): void {
     const { engine, journal } = this.#ownerOfSemaphore(name);
-    const id = leaseIdOf(who, name);
-    const endsAtMs = engine.semaphores.renew(id, ttlMs, this.#nowMs);
+    const id = idOf(who);
+    const held = new Leases(engine.semaphores).renew(bytesOf(name), id, ttlMs, this.#nowMs);
     journal.append();
-    expectSame(endsAtMs, this.#semaphores.renew(textOf(id), ttlMs, this.#nowMs));
+    const expected = this.#semaphores.renew(textOf(id), name, ttlMs, this.#nowMs);
+    expectSame(held?.endsAtMs ?? null, expected);
   }
 
   #releaseLease({ who, name }: { who: number; name: string }): void {
     const { engine, journal } = this.#ownerOfSemaphore(name);
-    const id = leaseIdOf(who, name);
-    const isReleased = engine.semaphores.releaseLease(id, this.#nowMs);
+    const id = idOf(who);
+    const isReleased = new Leases(engine.semaphores).release(bytesOf(name), id, this.#nowMs);
     journal.append();
-    expectSame(isReleased, this.#semaphores.releaseLease(textOf(id), this.#nowMs));
+    expectSame(isReleased, this.#semaphores.releaseLease(textOf(id), name, this.#nowMs));
   }
 
   #wait(ms: number): void {
@@ -619,7 +615,7 @@ export class SplitRun {
     const connections = new Set(engines.flatMap((engine) => connectionsOf(engine, this.#nowMs)));
     expectSame(
       [...connections].toSorted(),
-      this.#semaphores.connections.map((who) => hex(connectionIdOf(Number(who)))).toSorted(),
+      this.#semaphores.connections.map((who) => hex(idOf(Number(who)))).toSorted(),
     );
     const deadlines = engines.map(({ semaphores }) => semaphores.deadlineMs);
     const boundaryMs =

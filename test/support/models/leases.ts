@@ -7,6 +7,8 @@ import { ModelSemaphores, type ModelEntry } from "./semaphores.ts";
 import { uint, unitNs } from "./values.ts";
 
 interface ModelLease {
+  /** One character a byte. */
+  readonly id: string;
   readonly name: string;
   readonly resources: number;
   readonly endsAtMs: number;
@@ -23,7 +25,7 @@ const DAY_MS = 24n * 3_600_000n;
 
 export class LeaseModel {
   #semaphores: ModelSemaphores;
-  /** By id, one character a byte. */
+  /** By id and name: 16 characters, and the others. */
   #leases = new Map<string, ModelLease>();
   #nowMs = 0;
 
@@ -43,8 +45,8 @@ export class LeaseModel {
   advance(nowMs: number): void {
     this.#nowMs = Math.max(this.#nowMs, nowMs);
     const ended = [...this.#leases].filter(([, { endsAtMs }]) => endsAtMs <= this.#nowMs);
-    for (const [id, { endsAtMs }] of ended.toSorted(([, a], [, b]) => a.endsAtMs - b.endsAtMs)) {
-      this.#giveBack(id, endsAtMs);
+    for (const [key, { endsAtMs }] of ended.toSorted(([, a], [, b]) => a.endsAtMs - b.endsAtMs)) {
+      this.#giveBack(key, endsAtMs);
     }
   }
 
@@ -67,9 +69,9 @@ export class LeaseModel {
 
   /** Who holds a semaphore, in the order of ids. */
   holders(name: string): ModelHolder[] {
-    return [...this.#leases]
-      .filter(([, lease]) => lease.name === name)
-      .map(([id, { resources, endsAtMs }]) => ({ id, resources, endsAtMs }))
+    return [...this.#leases.values()]
+      .filter((lease) => lease.name === name)
+      .map(({ id, resources, endsAtMs }) => ({ id, resources, endsAtMs }))
       .toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
@@ -95,36 +97,36 @@ export class LeaseModel {
       if (maximum < resources) throw new Refused("maximum_invalid");
       return this.#acquire(name, id, resources, maximum, ttlMsAt(view, 24));
     }
+    const lease = this.#leases.get(id + name);
     if (type === RENEW) {
       const ttlMs = ttlMsAt(view, 16);
-      const lease = this.#leases.get(id);
-      return lease?.name === name ? this.#hold(id, lease, ttlMs) : [0];
+      return lease === undefined ? [0] : this.#hold(lease, ttlMs);
     }
-    const isHeld = this.#leases.get(id)?.name === name;
-    if (isHeld) this.#giveBack(id, this.#nowMs);
-    return [isHeld ? 1 : 0];
+    if (lease === undefined) return [0];
+    this.#giveBack(id + name, this.#nowMs);
+    return [1];
   }
 
   #acquire(name: string, id: string, resources: number, maximum: number, ttlMs: number): number[] {
-    const lease = this.#leases.get(id);
+    const lease = this.#leases.get(id + name);
     if (lease !== undefined) {
-      if (lease.name !== name || lease.resources !== resources) throw new Refused("lease_conflict");
-      return this.#hold(id, lease, ttlMs);
+      if (lease.resources !== resources) throw new Refused("lease_conflict");
+      return this.#hold(lease, ttlMs);
     }
     if (!this.#semaphores.increase(name, resources, maximum, this.#nowMs)) return [0];
-    return this.#hold(id, { name, resources, endsAtMs: 0 }, ttlMs);
+    return this.#hold({ id, name, resources, endsAtMs: 0 }, ttlMs);
   }
 
-  #hold(id: string, lease: ModelLease, ttlMs: number): number[] {
+  #hold(lease: ModelLease, ttlMs: number): number[] {
     const endsAtMs = this.#nowMs + ttlMs;
-    this.#leases.set(id, { ...lease, endsAtMs });
+    this.#leases.set(lease.id + lease.name, { ...lease, endsAtMs });
     const [end, left] = [endsAtMs, ttlMs].map((ms) => uint(BigInt(ms) * 1_000_000n, 8));
     return [1, ...u32(lease.resources), ...end!, ...left!];
   }
 
-  #giveBack(id: string, atMs: number): void {
-    const { name, resources } = this.#leases.get(id)!;
-    this.#leases.delete(id);
+  #giveBack(key: string, atMs: number): void {
+    const { name, resources } = this.#leases.get(key)!;
+    this.#leases.delete(key);
     this.#semaphores.decrease(name, resources, atMs);
   }
 }

@@ -19,6 +19,8 @@ const TEXTS: Readonly<Record<number, string>> = {
   0x82: "OutOfMemory",
 };
 
+const keyOf = (id: string, name: string): string => JSON.stringify([id, name]);
+
 /** Status, and on success the body of the reply. */
 type Answer = readonly [status: number, body?: number[]];
 
@@ -26,6 +28,7 @@ export class SemaphoreModel {
   #semaphores: ModelSemaphores;
   /** By connection and name. */
   #holdings = new Map<string, Map<string, number>>();
+  /** By id and name. */
   #leases = new Map<string, ModelLease>();
   #nowMs = 0;
 
@@ -122,29 +125,29 @@ export class SemaphoreModel {
     if (resources === 0 || maximum < resources || bytes.length === 0) return [0x04, null];
     const name = textOf(bytes);
     const endsAtMs = this.#nowMs + ttlMs;
-    const lease = this.#leases.get(id);
+    const lease = this.#leases.get(keyOf(id, name));
     if (lease !== undefined) {
-      if (lease.name !== name || lease.amount !== resources) return [0x04, null];
+      if (lease.amount !== resources) return [0x04, null];
     } else if (!this.#semaphores.increase(name, resources, maximum, this.#nowMs)) {
       return [0x21, null];
     }
-    this.#leases.set(id, { name, amount: resources, endsAtMs });
+    this.#leases.set(keyOf(id, name), { name, amount: resources, endsAtMs });
     return [0, endsAtMs];
   }
 
-  renew(id: string, ttlMs: number, nowMs: number): number | null {
+  renew(id: string, name: string, ttlMs: number, nowMs: number): number | null {
     this.advance(nowMs);
-    const lease = this.#leases.get(id);
+    const lease = this.#leases.get(keyOf(id, name));
     if (lease === undefined) return null;
     lease.endsAtMs = this.#nowMs + ttlMs;
     return lease.endsAtMs;
   }
 
-  releaseLease(id: string, nowMs: number): boolean {
+  releaseLease(id: string, name: string, nowMs: number): boolean {
     this.advance(nowMs);
-    const lease = this.#leases.get(id);
+    const lease = this.#leases.get(keyOf(id, name));
     if (lease === undefined) return false;
-    this.#leases.delete(id);
+    this.#leases.delete(keyOf(id, name));
     this.#semaphores.decrease(lease.name, lease.amount, this.#nowMs);
     return true;
   }
