@@ -193,6 +193,12 @@ export class ThrottrClient implements ClientCalls {
   restore(...given: Given<"restore">) {
     return this.#call("restore", operations.restore, given, given[1]);
   }
+  exportLeases(...given: Given<"exportLeases">) {
+    return this.#call("exportLeases", operations.exportLeases, given, given[0]);
+  }
+  restoreLease(...given: Given<"restoreLease">) {
+    return this.#call("restoreLease", operations.restoreLease, given, given[1]);
+  }
   removeAll(...given: Given<"removeAll">) {
     return this.#call("removeAll", operations.removeAll, given, given[1]);
   }

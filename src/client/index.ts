@@ -72,6 +72,12 @@ export type {
   TtlUnit,
 } from "../wire/edge/transfer.ts";
 export type {
+  ExportedLease,
+  LeaseExportOptions,
+  LeasePage,
+  StoredLease,
+} from "../wire/edge/lease-transfer.ts";
+export type {
   AcquireOptions,
   Holder,
   HolderListOptions,

@@ -5,6 +5,7 @@
 import type { FieldNames } from "../wire/edge/argument.ts";
 import type * as operations from "../wire/edge/operations.ts";
 import type * as semaphores from "../wire/edge/semaphores.ts";
+import type { LeaseExportOptions } from "../wire/edge/lease-transfer.ts";
 import type { ExportOptions, RestoreOptions } from "../wire/edge/transfer.ts";
 import type { CallOptions } from "./calls/call.ts";
 
@@ -61,6 +62,10 @@ export const CALLS = {
     ExportOptions & CallOptions
   >,
   restore: { policy: true, ...CALL } satisfies FieldNames<RestoreOptions & CallOptions>,
+  exportLeases: { prefix: true, bytesMax: true, ...PAGE } satisfies FieldNames<
+    LeaseExportOptions & CallOptions
+  >,
+  restoreLease: { policy: true, ...CALL } satisfies FieldNames<RestoreOptions & CallOptions>,
   removeAll: CALL,
   info: CALL,
 } as const;

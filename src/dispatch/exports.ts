@@ -1,5 +1,5 @@
 /**
- * EXPORT: the records of a namespace with their values, a page at a time.
+ * EXPORT and EXPORT_LEASES: the records of a namespace with their values, and its leases, a page at a time.
  *
  * The ranges that the namespace began with are gone through one after the other, so values are never in memory for more than
  * a page. The last key of a page says where to go on: its hash finds the range that it came from, so nothing is kept between
@@ -14,13 +14,15 @@ import {
   EXPORT_ROW_BYTES,
   ExportOption,
   KEY_BYTES_MAX,
+  LEASE_ID_BYTES,
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { CIRCLE, initialRange } from "../wire/range.ts";
-import type { ScanQuery } from "../engine/scan-query.ts";
 import type { Access } from "../base/access.ts";
+import { isUnknownMethod } from "../base/unknown-method.ts";
+import { Refusal } from "../engine/refusal.ts";
 import { check, readParts, queryOf } from "./scans.ts";
-import type { ShardGroup } from "./shard-group.ts";
+import type { AskedShard, ShardGroup } from "./shard-group.ts";
 
 /** Limit, bytes and options. */
 const EXPORT_FIELDS_BYTES = 7;
@@ -39,12 +41,81 @@ export async function exportPage(
   access: Access,
   out: ByteWriter,
 ): Promise<void> {
-  const parts = readExport(frame);
-  const query = queryOf(parts.prefix, parts.keyspace, access);
+  const { prefix, keyspace, ...asked } = readExport(frame);
+  const query = queryOf(prefix, keyspace, access);
+  await writePages(
+    shards,
+    asked,
+    {
+      placeOf: (key) => shards.map.hashOf(keyspace, key, 0, key.length),
+      ask: async ({ placement, stub }, after, recordsMax, bytesMax) =>
+        await stub().exportPage(placement, query, after, recordsMax, bytesMax),
+    },
+    out,
+  );
+}
+
+/**
+ * Writes the answer to an EXPORT_LEASES, in the same form. A lease lies where its semaphore does.
+ *
+ * @throws Refusal
+ */
+export async function exportLeases(
+  shards: ShardGroup,
+  frame: Uint8Array,
+  { keyPrefixes }: Access,
+  out: ByteWriter,
+): Promise<void> {
+  const { prefix, ...asked } = readLeaseExport(frame);
+  const query = { prefix, prefixes: keyPrefixes };
+  const { semaphores } = Keyspace;
+  await writePages(
+    shards,
+    asked,
+    {
+      placeOf: (key) =>
+        shards.map.hashOf(semaphores, key, LEASE_ID_BYTES, key.length - LEASE_ID_BYTES),
+      ask: async ({ placement, stub }, after, leasesMax, bytesMax) =>
+        await refuseUnknown(stub().exportLeases(placement, query, after, leasesMax, bytesMax)),
+    },
+    out,
+  );
+}
+
+/** Objects of two releases meet for minutes after a deployment. */
+async function refuseUnknown<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call;
+  } catch (error) {
+    if (!isUnknownMethod(error)) throw error;
+    throw new Refusal("batch_version: a shard still has an earlier release: try again in a minute");
+  }
+}
+
+/** Whose pages are put together. */
+interface ExportSource {
+  /** Placement hash of a row by its key. */
+  readonly placeOf: (key: Uint8Array) => number;
+  /** Asks a shard for its rows behind a key, in the order of keys. */
+  readonly ask: (
+    shard: AskedShard,
+    after: Uint8Array | null,
+    rowsMax: number,
+    bytesMax: number,
+  ) => Promise<Uint8Array>;
+}
+
+/** Writes a page of all shards: whether it is the last one, then rows. */
+async function writePages(
+  shards: ShardGroup,
+  asked: ExportAsked,
+  source: ExportSource,
+  out: ByteWriter,
+): Promise<void> {
   await shards.findShards();
   for (;;) {
     const { shards: known } = shards.map;
-    const page = await gather(shards, query, parts);
+    const page = await gather(shards, asked, source);
     // A namespace that has begun meanwhile has other ranges than were gone through.
     if (shards.map.shards !== known) continue;
     out.u8(page.isLast ? 1 : 0);
@@ -53,16 +124,16 @@ export async function exportPage(
   }
 }
 
-/** Records of some ranges, one after the other, until the page is full. */
+/** Rows of some ranges, one after the other, until the page is full. */
 async function gather(
   shards: ShardGroup,
-  query: ScanQuery,
-  { limit, bytesMax, keyspace, after }: ExportParts,
+  { limit, bytesMax, after }: ExportAsked,
+  { placeOf, ask }: ExportSource,
 ): Promise<{ rows: Uint8Array[]; isLast: boolean }> {
   const { map } = shards;
   const count = Math.max(1, map.shards);
   const rows: Uint8Array[] = [];
-  let index = after === null ? 0 : initialOf(map.hashOf(keyspace, after, 0, after.length), count);
+  let index = after === null ? 0 : initialOf(placeOf(after), count);
   let [recordsLeft, bytesLeft] = [limit, bytesMax];
   let isRangeDone = false;
   for (let behind = after; ; index++, behind = null) {
@@ -70,9 +141,7 @@ async function gather(
     const [records, bytes] = [recordsLeft, bytesLeft];
     const pages = await shards.askWithin(
       initialRange(index, count),
-      async ({ placement, stub }) => {
-        return await stub().exportPage(placement, query, behind, records, bytes);
-      },
+      async (shard) => await ask(shard, behind, records, bytes),
     );
     const page = mergePages(
       pages.map(({ answer }) => answer),
@@ -161,20 +230,46 @@ function compareKeys(a: Uint8Array, b: Uint8Array): number {
   return compareBytes(a, 0, a.length, b, 0, b.length);
 }
 
-/** Which records are asked for. */
-interface ExportParts {
-  readonly prefix: Uint8Array;
+/** Which page is asked for. */
+interface ExportAsked {
   /** Records of a page, 1 to `EXPORT_RECORDS_MAX`. */
   readonly limit: number;
   /** At which a page ends, 1 to `EXPORT_BYTES_MAX`. */
   readonly bytesMax: number;
-  readonly keyspace: Keyspace;
   /** Null for the first page. */
   readonly after: Uint8Array | null;
 }
 
 /** @throws Refusal */
-function readExport(frame: Uint8Array): ExportParts {
+function readExport(
+  frame: Uint8Array,
+): ExportAsked & { readonly prefix: Uint8Array; readonly keyspace: Keyspace } {
+  const { prefix, options, key, ...asked } = readFields(frame, EXPORT_OPTIONS);
+  const isPairs = (options & ExportOption.isPairs) !== 0;
+  const isBehind = (options & ExportOption.isBehind) !== 0;
+  const isValid = isKey(key, isBehind, isPairs);
+  check(isValid, "after", expectedKey(isBehind, isPairs), `${key.length} bytes`);
+  const keyspace = isPairs ? Keyspace.throttrPairs : Keyspace.throttr;
+  return { ...asked, prefix, keyspace, after: isBehind ? key : null };
+}
+
+/** @throws Refusal */
+function readLeaseExport(frame: Uint8Array): ExportAsked & { readonly prefix: Uint8Array } {
+  const { prefix, options, key, ...asked } = readFields(frame, ExportOption.isBehind);
+  if ((options & ExportOption.isBehind) === 0) {
+    check(key.length === 0, "after", "no lease", `${key.length} bytes`);
+    return { ...asked, prefix, after: null };
+  }
+  const isLease = key.length > LEASE_ID_BYTES && key.length <= LEASE_ID_BYTES + KEY_BYTES_MAX;
+  check(isLease, "after", "the ID of a lease and a name", `${key.length} bytes`);
+  return { ...asked, prefix, after: key };
+}
+
+/** The fields that both have. @throws Refusal */
+function readFields(
+  frame: Uint8Array,
+  optionsMax: number,
+): Omit<ExportAsked, "after"> & { prefix: Uint8Array; options: number; key: Uint8Array } {
   const { prefix, body } = readParts(frame, EXPORT_FIELDS_BYTES);
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const limit = view.getUint16(0, true);
@@ -183,14 +278,8 @@ function readExport(frame: Uint8Array): ExportParts {
   const isPage = bytesMax >= 1 && bytesMax <= EXPORT_BYTES_MAX;
   check(isPage, "bytes_max", `1 to ${EXPORT_BYTES_MAX}`, bytesMax);
   const options = body[6]!;
-  check((options & ~EXPORT_OPTIONS) === 0, "options", `0 to ${EXPORT_OPTIONS}`, options);
-  const isPairs = (options & ExportOption.isPairs) !== 0;
-  const isBehind = (options & ExportOption.isBehind) !== 0;
-  const key = body.slice(EXPORT_FIELDS_BYTES);
-  const isValid = isKey(key, isBehind, isPairs);
-  check(isValid, "after", expectedKey(isBehind, isPairs), `${key.length} bytes`);
-  const keyspace = isPairs ? Keyspace.throttrPairs : Keyspace.throttr;
-  return { prefix, limit, bytesMax, keyspace, after: isBehind ? key : null };
+  check((options & ~optionsMax) === 0, "options", `0 to ${optionsMax}`, options);
+  return { prefix, limit, bytesMax, options, key: body.slice(EXPORT_FIELDS_BYTES) };
 }
 
 /** Whether the key to go on behind has the form that the options say: a key, the two names of a pair, or nothing. */

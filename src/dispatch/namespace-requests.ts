@@ -1,6 +1,6 @@
 /**
  * Requests about all of a namespace: LIST, STATS, INFO, CONNECTIONS, CONNECTION, CHANNELS, CHANNEL, and the commands SCAN,
- * REMOVE, EXPORT, SEMAPHORES, HOLDERS, LIMIT_ALL, which have files of their own.
+ * REMOVE, EXPORT, EXPORT_LEASES, SEMAPHORES, HOLDERS, LIMIT_ALL, which have files of their own.
  *
  * Their answers are gathered from all shards, or from all Hubs. Those of the Throttr protocol have no limit, so they are
  * streamed: a fragment goes out before the next ones are asked for, as an isolate has 128 MB. Nothing of it is a
@@ -32,7 +32,7 @@ import { missingRightError, missingRightOfFrame, type Access } from "../base/acc
 import { hasMoved } from "../base/failure.ts";
 import { askHubs } from "./ask-hubs.ts";
 import { hubOfChannel, hubOfConnection } from "../base/connection-id.ts";
-import { exportPage } from "./exports.ts";
+import { exportLeases, exportPage } from "./exports.ts";
 import { sendFragments, writeHead } from "./fragmented-reply.ts";
 import type { SubscriberFigures } from "../base/calls/hub.ts";
 import { mergeHubs } from "./hub-pages.ts";
@@ -67,6 +67,7 @@ const COMMANDS: Readonly<Record<number, typeof scan>> = {
   [Command.limitAll]: limitAll,
   [Command.remove]: remove,
   [Command.export]: exportPage,
+  [Command.exportLeases]: exportLeases,
   [Command.semaphores]: semaphores,
   [Command.holders]: holders,
 };

@@ -170,6 +170,7 @@ export class Commands {
       case Command.renew:
       case Command.release:
       case Command.semaphore:
+      case Command.restoreLease:
         return this.#semaphores.execute(frame);
       default:
         throw new RangeError(`frames: command 0x${frame.type.toString(16)} is not for a shard`);

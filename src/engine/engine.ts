@@ -28,6 +28,7 @@ import { Reservations } from "./reservations.ts";
 import { Recovery } from "./recovery.ts";
 import { Scan } from "./scan.ts";
 import { HOLDER_BYTES } from "./semaphores/holder.ts";
+import { LeasePages } from "./semaphores/lease-pages.ts";
 import { SemaphorePages } from "./semaphores/pages.ts";
 import { SemaphoreRequests } from "./semaphores/requests.ts";
 import { Semaphores } from "./semaphores/semaphores.ts";
@@ -79,6 +80,7 @@ export class Engine {
   readonly exporting: Export;
   readonly semaphores: Semaphores;
   readonly semaphorePages: SemaphorePages;
+  readonly leasePages: LeasePages;
   /** Requests of connections of the yrmcds protocol. */
   readonly semaphoreRequests: SemaphoreRequests;
 
@@ -139,6 +141,7 @@ export class Engine {
     this.#limitAll = new LimitAll(this.#records, limits);
     this.listing = new Listing(this.#records);
     this.semaphorePages = new SemaphorePages(this.#records, this.semaphores);
+    this.leasePages = new LeasePages(this.#records, this.semaphores);
     this.scan = new Scan(this.#records, this.semaphorePages);
     this.exporting = new Export(this.#records);
     this.semaphoreRequests = new SemaphoreRequests(this.semaphores, this.#tally.totals);

@@ -36,10 +36,19 @@ class FirstKeys {
     this.#bytesMax = bytesMax;
   }
 
-  /** @param bytes of the row that the record has on the page */
-  add(segment: Segment, slot: number, bytes: number): void {
+  /** Adds the key of a record. @param bytes of the row that the record has on the page */
+  addKeyOf(segment: Segment, slot: number, bytes: number): void {
     if (this.#last !== null && isBehind(segment, slot, this.#last)) return;
-    this.#found.push({ key: segment.keyOf(slot), bytes });
+    this.#add(segment.keyOf(slot), bytes);
+  }
+
+  /** Adds another key, in place of the one that a record has. */
+  add(key: Uint8Array, bytes: number): void {
+    if (this.#last === null || compareKeys(key, this.#last) <= 0) this.#add(key, bytes);
+  }
+
+  #add(key: Uint8Array, bytes: number): void {
+    this.#found.push({ key, bytes });
     this.#bytes += bytes;
     if (this.#found.length >= this.#sortAt || this.#bytes >= this.#sortAtBytes) this.#keepFirst();
   }
@@ -52,7 +61,7 @@ class FirstKeys {
 
   #keepFirst(): void {
     const found = this.#found;
-    found.sort((a, b) => compareBytes(a.key, 0, a.key.length, b.key, 0, b.key.length));
+    found.sort((a, b) => compareKeys(a.key, b.key));
     let count = 0;
     this.#bytes = 0;
     for (; count < Math.min(found.length, this.#keysMax); count++) {
@@ -73,6 +82,8 @@ class FirstKeys {
 interface FirstKeysOptions {
   /** Records for which it is false are left out. */
   readonly isAsked?: (segment: Segment, slot: number) => boolean;
+  /** The key that a record is ordered by, null to leave it out; its own unless given. */
+  readonly keyOf?: (segment: Segment, slot: number) => Uint8Array | null;
   /** Bytes of the row that a record has on the page; those of its key unless given. */
   readonly bytesOf?: (segment: Segment, slot: number) => number;
   readonly keysMax?: number;
@@ -101,19 +112,29 @@ export function* firstKeys(
   after: Uint8Array | null,
   options: FirstKeysOptions,
 ): Steps<FirstKeysFound> {
-  const { isAsked, bytesOf, keysMax, bytesMax, liveMax = Infinity } = options;
+  const { isAsked, keyOf, bytesOf, keysMax, bytesMax, liveMax = Infinity } = options;
   const first = new FirstKeys(keysMax, bytesMax);
   let live = 0;
   yield* new Walk(records.table).visit((segment) => {
     filter.forEach(segment, (slot) => {
       if (++live > liveMax) return;
       if (isAsked !== undefined && !isAsked(segment, slot)) return;
+      if (keyOf !== undefined) {
+        const key = keyOf(segment, slot);
+        if (key === null || (after !== null && compareKeys(key, after) <= 0)) return;
+        first.add(key, bytesOf?.(segment, slot) ?? key.length);
+        return;
+      }
       if (after !== null && !isBehind(segment, slot, after)) return;
-      first.add(segment, slot, bytesOf?.(segment, slot) ?? segment.keyBytesOf(slot));
+      first.addKeyOf(segment, slot, bytesOf?.(segment, slot) ?? segment.keyBytesOf(slot));
     });
     return live <= liveMax;
   });
   return { ...first.end(), live };
+}
+
+function compareKeys(a: Uint8Array, b: Uint8Array): number {
+  return compareBytes(a, 0, a.length, b, 0, b.length);
 }
 
 /** Visits the records under keys, in the order given, that are still live. False ends it. */

@@ -17,6 +17,9 @@ export const SHARD_FULL =
 export const unitInvalid = (type: number): string =>
   `unit_invalid: expected 1 to 6 (ns, us, ms, s, min, h), got ${type}`;
 
+export const policyInvalid = (policy: number): string =>
+  `policy_invalid: expected 0 (keep) or 1 (replace), got ${policy}`;
+
 /** @throws Refusal unless the record under a key is of the kind that the command is for */
 export function assertKind(kind: Kind, expected: Kind): void {
   if (kind === expected) return;

@@ -11,7 +11,7 @@ import { PAIR_UNITS } from "../wire/throttr/pair-units.ts";
 import type { CommandFrame } from "./command-frame.ts";
 import { RecordImage, writeImage } from "./image.ts";
 import type { Records } from "./records.ts";
-import { Refusal, SHARD_FULL, unitInvalid } from "./refusal.ts";
+import { policyInvalid, Refusal, SHARD_FULL, unitInvalid } from "./refusal.ts";
 import { Kind } from "./segment.ts";
 import { U64, unitNs } from "./time.ts";
 
@@ -112,7 +112,7 @@ function readFields(frame: CommandFrame, keyspace: Keyspace): Fields {
   const valueBytes = frame.bytesLeft - RESTORE_FIELDS_BYTES;
   const [policy, kind, unit] = [bytes[at]!, bytes[at + 1]!, bytes[at + 2]!];
   if (policy > RestorePolicy.replace) {
-    throw new Refusal(`policy_invalid: expected 0 (keep) or 1 (replace), got ${policy}`);
+    throw new Refusal(policyInvalid(policy));
   }
   if (kind !== Kind.counter && kind !== Kind.buffer) {
     throw new Refusal(`kind_invalid: expected 1 (counter) or 2 (buffer), got ${kind}`);

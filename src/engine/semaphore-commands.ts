@@ -10,6 +10,8 @@ import {
   Command,
   LEASE_ID_BYTES,
   LEASE_TTL_MS_MAX,
+  RESTORED_LEASE_MS_MAX,
+  RestorePolicy,
   TTL_BYTES,
   U32_MAX,
 } from "../wire/edge/command.ts";
@@ -17,7 +19,7 @@ import { writeApplied, writeLease } from "../wire/edge/outcome.ts";
 import { Status } from "../wire/yrmcds/protocol.ts";
 import type { CommandFrame } from "./command-frame.ts";
 import type { Records } from "./records.ts";
-import { Refusal, SHARD_FULL } from "./refusal.ts";
+import { policyInvalid, Refusal, SHARD_FULL } from "./refusal.ts";
 import { Leases } from "./semaphores/leases.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
 import { U64 } from "./time.ts";
@@ -28,7 +30,10 @@ const BODY_BYTES: Readonly<Record<number, number>> = {
   [Command.renew]: LEASE_ID_BYTES + TTL_BYTES,
   [Command.release]: LEASE_ID_BYTES,
   [Command.semaphore]: 0,
+  [Command.restoreLease]: 1 + LEASE_ID_BYTES + 4 + 8,
 };
+
+const RESOURCES_ZERO = `resources_invalid: expected 1 to ${U32_MAX}, got 0`;
 
 /** Commands on semaphores that a shard answers. */
 export const SEMAPHORE_COMMANDS: readonly number[] = Object.keys(BODY_BYTES).map(Number);
@@ -58,6 +63,7 @@ export class SemaphoreCommands {
     frame.need(BODY_BYTES[type]!);
     if (keyBytes === 0) throw new Refusal("name_invalid: expected 1 to 255 bytes, got 0");
     if (type === Command.semaphore) return this.#inspect(frame);
+    if (type === Command.restoreLease) return this.#restore(frame);
     frame.take(LEASE_ID_BYTES);
     const leaseId = bytes.subarray(at, at + LEASE_ID_BYTES);
     if (type === Command.acquire) return this.#acquire(frame, leaseId);
@@ -69,7 +75,7 @@ export class SemaphoreCommands {
     const { view } = frame;
     const resources = view.getUint32(frame.take(4), true);
     const maximum = view.getUint32(frame.take(4), true);
-    if (resources === 0) throw new Refusal(`resources_invalid: expected 1 to ${U32_MAX}, got 0`);
+    if (resources === 0) throw new Refusal(RESOURCES_ZERO);
     if (maximum < resources) {
       throw new Refusal(
         `maximum_invalid: expected ${resources} (the resources) to ${U32_MAX}, got ${maximum}`,
@@ -97,6 +103,33 @@ export class SemaphoreCommands {
   #release(frame: CommandFrame, leaseId: Uint8Array): void {
     const { realMs } = this.#records.clock;
     writeApplied(this.#out, this.#leases.release(nameOf(frame), leaseId, realMs));
+  }
+
+  #restore(frame: CommandFrame): void {
+    const { bytes, view } = frame;
+    const { clock } = this.#records;
+    const policy = frame.takeU8();
+    if (policy > RestorePolicy.replace) throw new Refusal(policyInvalid(policy));
+    const idAt = frame.take(LEASE_ID_BYTES);
+    const leaseId = bytes.subarray(idAt, idAt + LEASE_ID_BYTES);
+    const resources = view.getUint32(frame.take(4), true);
+    if (resources === 0) throw new Refusal(RESOURCES_ZERO);
+    const endAt = frame.take(8);
+    const end = this.#time.set(view.getUint32(endAt + 4, true), view.getUint32(endAt, true));
+    const leftMs = end.toMsCeil() - clock.realMs;
+    if (leftMs > RESTORED_LEASE_MS_MAX) {
+      throw new Refusal(
+        `expires_at_ms_invalid: expected an end at most ${RESTORED_LEASE_MS_MAX} ms from now, got ${leftMs}`,
+      );
+    }
+    const lease = {
+      name: nameOf(frame),
+      leaseId,
+      resources,
+      endsAtMs: this.#records.fromReal(end).toMsCeil(),
+    };
+    const isReplacing = policy === RestorePolicy.replace;
+    this.#out.u8(this.#leases.restore(lease, isReplacing, clock.realMs));
   }
 
   #inspect({ bytes, keyAt, keyBytes }: CommandFrame): void {

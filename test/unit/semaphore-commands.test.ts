@@ -11,6 +11,7 @@ import {
   commandFrame,
   commandReplies,
   type CommandReply,
+  concat,
   edgeBatch,
   FOREVER,
   hex,
@@ -18,10 +19,19 @@ import {
   idOf,
   insert,
   inspect,
+  KEEP,
+  KEPT,
+  leaseKey,
+  type LeaseRow,
+  leaseRows,
   partsOf,
   read,
   release,
   renew,
+  REPLACE,
+  RESTORED,
+  restoreLease,
+  EXPIRED,
   type Ttl,
   ttlMs,
 } from "../support/frames/index.ts";
@@ -91,14 +101,28 @@ const good: fc.Arbitrary<Uint8Array> = fc.oneof(
   { weight: 2, arbitrary: fc.tuple(name, id, lease).map((a) => renew(...a)) },
   { weight: 3, arbitrary: fc.tuple(name, id).map((a) => release(...a)) },
   { weight: 2, arbitrary: name.map((text) => inspect(text)) },
+  {
+    weight: 4,
+    arbitrary: fc
+      .tuple(name, id, amount, fc.integer({ min: -3, max: 3 * INTERVAL_MS }), fc.constantFrom(0, 1))
+      .map(([name, id, resources, afterMs, policy]) =>
+        restoreLease(
+          { id: textOf(id), name, resources, endsNs: BigInt(START_MS + afterMs) * 1_000_000n },
+          policy,
+        ),
+      ),
+  },
 );
 const bad: fc.Arbitrary<Uint8Array> = fc
   .record({
-    type: fc.constantFrom(0x2d, 0x2e, 0x2f, 0x30),
+    type: fc.constantFrom(0x2d, 0x2e, 0x2f, 0x30, 0x3b),
     name: fc.oneof(name, fc.constant("")),
     body: fc.oneof(
-      fc.constantFrom(0, 1, 15, 16, 17, 24, 25, 26, 32, 33, 34).map((n) => new Uint8Array(n)),
+      fc
+        .constantFrom(0, 1, 15, 16, 17, 24, 25, 26, 28, 29, 30, 32, 33, 34)
+        .map((n) => new Uint8Array(n)),
       fc.uint8Array({ minLength: 33, maxLength: 33 }),
+      fc.uint8Array({ minLength: 29, maxLength: 29 }),
     ),
     flags: fc.constantFrom(0, 0, 0, 1, 2, 255),
   })
@@ -114,6 +138,8 @@ const step = fc.record({
   ),
   next: fc.constantFrom("commit", "crash", "restart", "snapshot step", "look", "nothing"),
 });
+
+const textOf = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
 
 interface Row {
   readonly key: string;
@@ -159,7 +185,44 @@ const semaphoresOf = (
 const holdersOf = (engine: Engine, of: string, rowsMax = 1000): Row[] =>
   rowsOf(engine, Keyspace.holdings, of, rowsMax, { sizes: [4, 8] }).rows;
 
+/** All leases, page by page. */
+function leasesOf(
+  engine: Engine,
+  {
+    prefix = "",
+    prefixes = [] as string[],
+    leasesMax = 10_000,
+    bytesMax = 1 << 20,
+    between = () => {},
+  } = {},
+): LeaseRow[] {
+  const query = { prefix: bytesOf(prefix), prefixes: prefixes.map(bytesOf) };
+  const leases: LeaseRow[] = [];
+  for (let after: Uint8Array | null = null; ; between()) {
+    const page = finish(engine.leasePages.page(query, after, leasesMax, bytesMax));
+    const { isLast, rows } = leaseRows(concat([page.subarray(0, 1), page.subarray(3)]));
+    expect(page[1]! | (page[2]! << 8)).toBe(rows.length);
+    expect(rows.length).toBeLessThanOrEqual(leasesMax);
+    expect(page.length - 3 <= bytesMax || rows.length === 1).toBe(true);
+    leases.push(...rows);
+    if (isLast) return leases;
+    // A page that is not the last one says where to go on.
+    after = bytesOf(leaseKey(rows.at(-1)!));
+  }
+}
+
+const modelRows = (model: LeaseModel): LeaseRow[] =>
+  model.leases.map(({ id, name, resources, endsAtMs }) => ({
+    id,
+    name,
+    resources,
+    endsNs: BigInt(endsAtMs) * 1_000_000n,
+  }));
+
 function expectAlike(engine: Engine, model: LeaseModel, rowsMax: number): void {
+  const bytesMax = rowsMax === 1 ? 1 : 100 * rowsMax;
+  expect(leasesOf(engine, { leasesMax: rowsMax })).toEqual(modelRows(model));
+  expect(leasesOf(engine, { bytesMax })).toEqual(modelRows(model));
   expect(semaphoresOf(engine, rowsMax)).toEqual(
     model.semaphores.map(({ name, consumption, maximum }) => ({
       key: name,
@@ -394,6 +457,234 @@ describe("commands on semaphores", () => {
     // What has ended makes room for leases; names stay until they are collected.
     const again = acquire("name 1", idAt(held), 1, 1, ttlMs(5000));
     expect(isApplied(one(engine, again, START_MS + 5000))).toBe(true);
+  });
+});
+
+describe("leases that are put back", () => {
+  const lease = (rest: Partial<LeaseRow> & { endsAfterMs?: number } = {}): LeaseRow => {
+    const { endsAfterMs = 1000, ...fields } = rest;
+    const endsNs = BigInt(START_MS + endsAfterMs) * 1_000_000n;
+    return { id: textOf(idOf(0)), name: "a", resources: 2, endsNs, ...fields };
+  };
+  const restored = (engine: Engine, frame: Uint8Array, nowMs = START_MS): number => {
+    const { code, body } = one(engine, frame, nowMs);
+    expect(code).toBe("");
+    expect(body).toHaveLength(1);
+    return body[0]!;
+  };
+
+  it("a lease that is put back ends when it would have, to the millisecond", () => {
+    const engine = engineOf();
+    expect(restored(engine, restoreLease(lease(), KEEP), START_MS + 400)).toBe(RESTORED);
+    expect(stateOf(engine, "a", START_MS + 999)).toEqual([2, 2]);
+    expect(stateOf(engine, "a", START_MS + 1000)).toEqual([0, 2]);
+    // A part of a millisecond counts as a whole one.
+    const odd = { ...lease(), endsNs: BigInt(START_MS + 2000) * 1_000_000n + 1n };
+    expect(restored(engine, restoreLease(odd, KEEP), START_MS + 1000)).toBe(RESTORED);
+    expect(stateOf(engine, "a", START_MS + 2000)).toEqual([2, 2]);
+    expect(stateOf(engine, "a", START_MS + 2001)).toEqual([0, 2]);
+  });
+
+  it("a lease may be put back again: it is held once", () => {
+    const engine = engineOf();
+    const outcomes = [KEEP, REPLACE, KEEP].map((policy) =>
+      restored(engine, restoreLease(lease(), policy)),
+    );
+    expect(outcomes).toEqual([RESTORED, RESTORED, KEPT]);
+    expect(stateOf(engine, "a")).toEqual([2, 2]);
+    expect(leasesOf(engine)).toEqual([lease()]);
+  });
+
+  it("a live lease is kept, or takes the resources and the end of the one put back", () => {
+    const engine = engineOf();
+    one(engine, acquire("a", idOf(0), 5, 9, ttlMs(7000)));
+    one(engine, acquire("a", idOf(1), 1, 9, ttlMs(7000)));
+    expect(restored(engine, restoreLease(lease(), KEEP))).toBe(KEPT);
+    expect(stateOf(engine, "a")).toEqual([6, 6]);
+    expect(restored(engine, restoreLease(lease({ resources: 8 }), REPLACE))).toBe(RESTORED);
+    expect(stateOf(engine, "a")).toEqual([9, 9]);
+    expect(restored(engine, restoreLease(lease({ resources: 3 }), REPLACE))).toBe(RESTORED);
+    expect(stateOf(engine, "a", START_MS + 999)).toEqual([4, 9]);
+    expect(stateOf(engine, "a", START_MS + 1000)).toEqual([1, 9]);
+  });
+
+  it("a lease whose end has passed is not put back, and replaces nothing", () => {
+    const engine = engineOf();
+    one(engine, acquire("a", idOf(0), 5, 9, ttlMs(7000)));
+    const images = imagesOf(engine);
+    for (const endsAfterMs of [-START_MS, -1, 0]) {
+      for (const policy of [KEEP, REPLACE]) {
+        expect(restored(engine, restoreLease(lease({ endsAfterMs }), policy))).toBe(EXPIRED);
+        const other = lease({ endsAfterMs, name: "b" });
+        expect(restored(engine, restoreLease(other, policy))).toBe(EXPIRED);
+      }
+    }
+    expect(imagesOf(engine)).toEqual(images);
+  });
+
+  it("a lease is put back whatever is in use, and then others wait until there is room", () => {
+    const engine = engineOf();
+    one(engine, acquire("a", idOf(1), 4, 4, ttlMs(500)));
+    expect(restored(engine, restoreLease(lease(), KEEP))).toBe(RESTORED);
+    expect(stateOf(engine, "a")).toEqual([6, 6]);
+    const next = acquire("a", idOf(2), 3, 4, ttlMs(500));
+    expect(isApplied(one(engine, next, START_MS + 500))).toBe(false);
+    expect(isApplied(one(engine, next, START_MS + 1000))).toBe(true);
+  });
+
+  it.each<[string, Partial<LeaseRow> & { endsAfterMs?: number }, number, string]>([
+    ["no name", { name: "" }, KEEP, "name_invalid"],
+    ["no resources", { resources: 0 }, KEEP, "resources_invalid"],
+    ["an unknown policy", {}, 2, "policy_invalid"],
+    [
+      "an end in more than two days",
+      { endsAfterMs: 2 * DAY_MS + 1 },
+      KEEP,
+      "expires_at_ms_invalid",
+    ],
+    ["an end in ages", { endsNs: 2n ** 64n - 1n }, KEEP, "expires_at_ms_invalid"],
+    ["more than 32 bits in use", { resources: U32_MAX }, KEEP, "resources_invalid"],
+    [
+      "more than 32 bits in use in place of a lease",
+      { id: textOf(idOf(1)), resources: U32_MAX },
+      REPLACE,
+      "resources_invalid",
+    ],
+  ])("a lease is not put back: %s", (_, fields, policy, code) => {
+    const engine = engineOf();
+    one(engine, acquire("a", idOf(1), 1, 9, ttlMs(5000)));
+    one(engine, acquire("a", idOf(2), 1, 9, ttlMs(5000)));
+    const images = imagesOf(engine);
+    expect(one(engine, restoreLease(lease(fields), policy)).code).toBe(code);
+    expect(imagesOf(engine)).toEqual(images);
+    expect(restored(engine, restoreLease(lease({ endsAfterMs: 2 * DAY_MS }), KEEP))).toBe(RESTORED);
+  });
+
+  it("a full shard refuses to put leases back, and still changes those that it has", () => {
+    const engine = engineOf({ bytesMax: 1 << 20 });
+    let held = 0;
+    const numbered = (number: number, resources: number): Uint8Array =>
+      restoreLease(lease({ name: `name ${number}`, resources, endsAfterMs: 5000 }), REPLACE);
+    let reply: CommandReply;
+    do reply = one(engine, numbered(held, 1));
+    while (!reply.isError && ++held < 100_000);
+    expect(reply.code).toBe("shard_full");
+    expect(stateOf(engine, `name ${held}`)).toBe(null);
+    expect(restored(engine, numbered(0, 7))).toBe(RESTORED);
+    expect(stateOf(engine, "name 0")).toEqual([7, 7]);
+  });
+
+  it("leases of a shard whose clock was ahead are told and put back by the platform's clock", () => {
+    const [ahead, right] = [engineOf(), engineOf()];
+    // An hour ahead, and then set right: the shard's time goes at nine tenths of the pace.
+    ahead.advance(START_MS + 3_600_000);
+    one(ahead, acquire("a", idOf(0), 2, 9, ttlMs(60_000)), START_MS);
+    const [exported] = leasesOf(ahead);
+    const leftMs = Number(exported!.endsNs / 1_000_000n) - START_MS;
+    expect(leftMs).toBeGreaterThan(66_000);
+    expect(leftMs).toBeLessThanOrEqual(67_000);
+    expect(restored(right, restoreLease(exported!, KEEP))).toBe(RESTORED);
+    const other = { ...exported!, name: "b" };
+    expect(restored(ahead, restoreLease(other, KEEP), START_MS)).toBe(RESTORED);
+    for (const afterMs of [leftMs - 1, leftMs]) {
+      const inUse = afterMs < leftMs ? 2 : 0;
+      expect(stateOf(right, "a", START_MS + afterMs)![0]).toBe(inUse);
+    }
+    // What came back to the shard that is ahead ends when the lease that it was made of does.
+    const [a, b] = ["a", "b"].map((name) => leasesOf(ahead, { prefix: name })[0]!.endsNs);
+    expect(Math.abs(Number(a! - b!))).toBeLessThanOrEqual(1_000_000);
+  });
+});
+
+describe("pages of leases", () => {
+  const START = { endsNs: BigInt(START_MS + 5000) * 1_000_000n };
+
+  it("pages of leases have those of the prefixes, and none of connections", () => {
+    const engine = engineOf();
+    const names = ["a", "ab", "b", "ba", "c"];
+    const acquired = names.flatMap((name) =>
+      [0, 1, 2].map((number) => ({
+        id: textOf(idOf(number)),
+        name,
+        resources: number + 1,
+        ...START,
+      })),
+    );
+    for (const { id, name, resources } of acquired) {
+      one(engine, acquire(name, bytesOf(id), resources, 99, ttlMs(5000)));
+      acquireFor(engine, bytesOf(name), 7, 99, connectionHolder(bytesOf(id)));
+    }
+    const inOrder = acquired.toSorted((x, y) => (leaseKey(x) < leaseKey(y) ? -1 : 1));
+    expect(leasesOf(engine)).toEqual(inOrder);
+    for (const leasesMax of [1, 2, 3, 4, 14, 15, 16]) {
+      expect(leasesOf(engine, { leasesMax })).toEqual(inOrder);
+    }
+    const starting = (...prefixes: string[]): LeaseRow[] =>
+      inOrder.filter(({ name }) => prefixes.some((prefix) => name.startsWith(prefix)));
+    expect(leasesOf(engine, { prefix: "b", leasesMax: 2 })).toEqual(starting("b"));
+    expect(leasesOf(engine, { prefixes: ["ab", "c"] })).toEqual(starting("ab", "c"));
+    expect(leasesOf(engine, { prefix: "a", prefixes: ["ab", "c"] })).toEqual(starting("ab"));
+    expect(leasesOf(engine, { prefix: "x" })).toEqual([]);
+  });
+
+  it("a lease that stays is on one page, whatever comes, ends and is released meanwhile", () => {
+    const property = fc.property(
+      fc.uniqueArray(fc.nat(250), { minLength: 1, maxLength: 40 }),
+      fc.integer({ min: 1, max: 5 }),
+      fc.array(fc.tuple(fc.nat(250), fc.boolean()), { maxLength: 40 }),
+      (staying, leasesMax, changes) => {
+        const engine = engineOf();
+        const names = ["a", "b", "c"];
+        for (const number of staying) {
+          one(engine, acquire(names[number % 3]!, idOf(number), 1, 999, ttlMs(5000)));
+        }
+        const stays = new Set(staying);
+        const passing = changes.filter(([number]) => !stays.has(number));
+        for (const [number] of passing) one(engine, acquire("d", idOf(number), 1, 999, ttlMs(50)));
+        const seen = leasesOf(engine, {
+          leasesMax,
+          between: () => {
+            const change = passing.pop();
+            if (change === undefined) return;
+            const [number, isReleased] = change;
+            if (isReleased) one(engine, release("d", idOf(number)));
+            else one(engine, acquire("e", idOf(number), 1, 999, ttlMs(50)));
+          },
+        });
+        const keys = seen.map(leaseKey);
+        expect(new Set(keys).size).toBe(keys.length);
+        const expected = staying.map((number) => textOf(idOf(number)) + names[number % 3]!);
+        expect(expected.filter((key) => !keys.includes(key))).toEqual([]);
+      },
+    );
+    fc.assert(property, { seed, numRuns: runs(100) });
+  });
+
+  it("a page goes on where all leases that it had found end before they are written", () => {
+    const engine = engineOf();
+    for (let number = 0; number < 20; number++) {
+      one(engine, acquire("a", idOf(number), 1, 99, ttlMs(number < 15 ? 100 : 5000)));
+    }
+    // A walk over many records has steps, between which time passes.
+    const fill = Array.from({ length: 60_000 }, (_, i) => insert(`k${i}`, 1n, FOREVER));
+    for (let at = 0; at < fill.length; at += 5000) run(engine, fill.slice(at, at + 5000));
+    const query = { prefix: bytesOf(""), prefixes: [] };
+    const steps = engine.leasePages.page(query, null, 3, 1 << 20);
+    let count = 0;
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) {
+        const { isLast, rows } = leaseRows(
+          concat([step.value.subarray(0, 1), step.value.subarray(3)]),
+        );
+        expect(rows.map(({ id }) => id)).toEqual([15, 16, 17].map((i) => textOf(idOf(i))));
+        expect(isLast).toBe(false);
+        break;
+      }
+      count++;
+      engine.advance(START_MS + 100);
+    }
+    expect(count).toBeGreaterThan(1);
   });
 });
 

@@ -8,12 +8,17 @@ import {
   acquire,
   bytesOf,
   concat,
+  exportLeasesFrame,
   hex,
   holders,
   idOf,
   inspect,
+  KEEP,
+  leaseKey,
   release,
   renew,
+  REPLACE,
+  restoreLease,
   semaphores,
   ttlMs,
   u16,
@@ -170,6 +175,50 @@ describe("operations on semaphores", () => {
     ["after_invalid", () => operations.holders("a", { cursor: new Uint8Array(256) })],
     ["prefix_invalid", () => operations.semaphores({ prefix: "x".repeat(256) })],
   ])("an operation on semaphores throws %s", (code, make) => {
+    expect(codeOf(make)).toBe(code);
+  });
+});
+
+describe("operations that move leases", () => {
+  const LEASE = { name: "gpu", leaseId: ID, resources: 3, expiresAtMs: 1_700_000_000_123 };
+  const ROW = {
+    id: String.fromCharCode(...leaseIdOf(ID)),
+    name: "gpu",
+    resources: 3,
+    endsNs: 1_700_000_000_123_000_000n,
+  };
+
+  it("operations that move leases are the commands that the protocol describes", () => {
+    expect(hex(operations.restoreLease(LEASE).frame)).toBe(hex(restoreLease(ROW, KEEP)));
+    expect(hex(operations.restoreLease(LEASE, { policy: "replace" }).frame)).toBe(
+      hex(restoreLease(ROW, REPLACE)),
+    );
+    expect(hex(operations.exportLeases().frame)).toBe(hex(exportLeasesFrame()));
+    const asked = { prefix: "g", limit: 7, bytesMax: 100 };
+    expect(hex(operations.exportLeases({ ...asked, cursor: LEASE }).frame)).toBe(
+      hex(exportLeasesFrame({ ...asked, after: leaseKey(ROW) })),
+    );
+    expect(operations.exportLeases().isRepeatable).toBe(true);
+  });
+
+  it.each<[string, () => unknown]>([
+    ["name_invalid", () => operations.restoreLease({ ...LEASE, name: "" })],
+    ["name_invalid", () => operations.restoreLease({ ...LEASE, name: "x".repeat(256) })],
+    ["lease_invalid", () => operations.restoreLease({ ...LEASE, leaseId: "gpu" })],
+    ["resources_invalid", () => operations.restoreLease({ ...LEASE, resources: 0 })],
+    ["resources_invalid", () => operations.restoreLease({ ...LEASE, resources: 2 ** 32 })],
+    ["expires_at_ms_invalid", () => operations.restoreLease({ ...LEASE, expiresAtMs: -1 })],
+    ["expires_at_ms_invalid", () => operations.restoreLease({ ...LEASE, expiresAtMs: 0.5 })],
+    ["expires_at_ms_invalid", () => operations.restoreLease({ ...LEASE, expiresAtMs: 2 ** 53 })],
+    ["policy_invalid", () => operations.restoreLease(LEASE, { policy: "all" as "keep" })],
+    ["argument_invalid", () => operations.restoreLease(undefined as never)],
+    ["limit_invalid", () => operations.exportLeases({ limit: 0 })],
+    ["limit_invalid", () => operations.exportLeases({ limit: 10_001 })],
+    ["bytes_max_invalid", () => operations.exportLeases({ bytesMax: 2 ** 20 + 1 })],
+    ["prefix_invalid", () => operations.exportLeases({ prefix: "x".repeat(256) })],
+    ["lease_invalid", () => operations.exportLeases({ cursor: { name: "a", leaseId: "" } })],
+    ["name_invalid", () => operations.exportLeases({ cursor: { name: "", leaseId: ID } })],
+  ])("an operation that moves leases throws %s (%#)", (code, make) => {
     expect(codeOf(make)).toBe(code);
   });
 });

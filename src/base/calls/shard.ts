@@ -10,6 +10,7 @@ import type { LimitCounts, LimitKeys } from "../../engine/limit-figures.ts";
 import type { ScanQuery } from "../../engine/scan-query.ts";
 import type { RequestCounts } from "../../engine/semaphores/requests.ts";
 import type { DumpPage } from "../../engine/semaphores/pages.ts";
+import type { LeaseQuery } from "../../engine/semaphores/lease-pages.ts";
 import type { SemaphoreFigures } from "../../engine/semaphores/semaphores.ts";
 import type { Totals } from "../../engine/table.ts";
 import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
@@ -175,6 +176,15 @@ export interface ShardCalls extends Rpc.DurableObjectBranded, SplitCalls {
     query: ScanQuery,
     after: Uint8Array | null,
     recordsMax: number,
+    bytesMax: number,
+  ): Promise<Uint8Array>;
+
+  /** Leases, in the order of their IDs: see `LeasePages.page`. Of release 0.5.0 on. */
+  exportLeases(
+    placement: Placement,
+    query: LeaseQuery,
+    after: Uint8Array | null,
+    leasesMax: number,
     bytesMax: number,
   ): Promise<Uint8Array>;
 

@@ -13,6 +13,7 @@ const ALONE: ReadonlySet<number> = new Set([
   Command.scan,
   Command.remove,
   Command.export,
+  Command.exportLeases,
   Command.semaphores,
   Command.holders,
   Command.limitAll,

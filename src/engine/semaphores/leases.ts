@@ -5,7 +5,9 @@
  * may hold resources of several semaphores, each until an end of its own. `Semaphores` has what leases share with
  * connections, and ends leases that are over.
  */
+import { RestoreOutcome, U32_MAX } from "../../wire/edge/command.ts";
 import { NAME_BYTES_MAX, Status } from "../../wire/yrmcds/protocol.ts";
+import { Refusal, SHARD_FULL } from "../refusal.ts";
 import { leaseHolder } from "./holder.ts";
 import type { Semaphores } from "./semaphores.ts";
 
@@ -21,6 +23,18 @@ export interface LeaseRequest {
   readonly ttlMs: number;
   /** 16 bytes. */
   readonly leaseId: Uint8Array;
+}
+
+/** A lease that is put back as it was elsewhere. */
+export interface StoredLease {
+  /** 1 to 65,535 bytes. */
+  readonly name: Uint8Array;
+  /** 16 bytes. */
+  readonly leaseId: Uint8Array;
+  /** 1 to 2^32 - 1. */
+  readonly resources: number;
+  /** In ms since the epoch, by the shard's time. */
+  readonly endsAtMs: number;
 }
 
 /** The outcome of acquiring a lease. */
@@ -59,12 +73,12 @@ export class Leases {
     if (!isValid || name.length === 0 || name.length > NAME_BYTES_MAX) {
       return { status: Status.invalidArguments, endsAtMs: null };
     }
-    const held = this.#find(name, leaseId, nowMs);
-    if (held === 0) {
+    const held = this.find(name, leaseId, nowMs);
+    if (held === null) {
       const status = this.#semaphores.hold(name, 0, name.length, resources, maximum, endsAtMs);
       return { status, endsAtMs: status === Status.success ? endsAtMs : null };
     }
-    if (held !== resources) return { status: Status.invalidArguments, endsAtMs: null };
+    if (held.resources !== resources) return { status: Status.invalidArguments, endsAtMs: null };
     this.#semaphores.stored.setEnd(endsAtMs);
     return { status: Status.success, endsAtMs };
   }
@@ -76,10 +90,10 @@ export class Leases {
    */
   renew(name: Uint8Array, leaseId: Uint8Array, ttlMs: number, nowMs: number): HeldLease | null {
     const endsAtMs = this.#endAfter(ttlMs, nowMs);
-    const resources = this.#find(name, leaseId, nowMs);
-    if (resources === 0) return null;
+    const held = this.find(name, leaseId, nowMs);
+    if (held === null) return null;
     this.#semaphores.stored.setEnd(endsAtMs);
-    return { resources, endsAtMs };
+    return { resources: held.resources, endsAtMs };
   }
 
   /**
@@ -88,17 +102,46 @@ export class Leases {
    * @throws RangeError when the ID has not 16 bytes
    */
   release(name: Uint8Array, leaseId: Uint8Array, nowMs: number): boolean {
-    if (this.#find(name, leaseId, nowMs) === 0) return false;
+    if (this.find(name, leaseId, nowMs) === null) return false;
     this.#semaphores.giveBack(this.#semaphores.stored.row, this.#semaphores.readClock(nowMs));
     return true;
   }
 
-  /** The resources of a lease, whose holding is the current record then; 0 if there is no such lease. */
-  #find(name: Uint8Array, leaseId: Uint8Array, nowMs: number): number {
+  /**
+   * Puts a lease back as it was, whatever is in use: the caller does not know which maximum it was acquired with. Putting it
+   * back again leaves what doing it once does.
+   *
+   * @param isReplacing a live lease of the same semaphore and ID takes the resources and the end; else it stays as it is
+   * @returns one of `RestoreOutcome`
+   * @throws Refusal when there is no room, or more would be in use than 32 bits hold: nothing has been changed
+   */
+  restore(lease: StoredLease, isReplacing: boolean, nowMs: number): number {
+    const { name, leaseId, resources, endsAtMs } = lease;
+    const semaphores = this.#semaphores;
+    const held = this.find(name, leaseId, nowMs);
+    if (endsAtMs <= semaphores.readClock(nowMs)) return RestoreOutcome.expired;
+    if (held === null) {
+      const status = semaphores.hold(name, 0, name.length, resources, U32_MAX, endsAtMs);
+      if (status === Status.resourceNotAvailable) throw new Refusal(TOO_MUCH);
+      if (status === Status.outOfMemory) throw new Refusal(SHARD_FULL);
+      return RestoreOutcome.restored;
+    }
+    if (!isReplacing) return RestoreOutcome.kept;
+    const others = semaphores.get(name, 0, name.length, nowMs) - held.resources;
+    if (others + resources > U32_MAX) throw new Refusal(TOO_MUCH);
+    this.find(name, leaseId, nowMs);
+    semaphores.stored.setEnd(endsAtMs);
+    semaphores.setAmount(held.resources, resources);
+    return RestoreOutcome.restored;
+  }
+
+  /** A lease, whose holding is the current record then; null if there is no such lease, or it has ended. */
+  find(name: Uint8Array, leaseId: Uint8Array, nowMs: number): HeldLease | null {
     const { stored } = this.#semaphores;
     this.#semaphores.expire(nowMs);
     stored.setHolder(leaseHolder(leaseId));
-    return stored.find(name, 0, name.length) ? stored.findAmount() : 0;
+    const resources = stored.find(name, 0, name.length) ? stored.findAmount() : 0;
+    return resources === 0 ? null : { resources, endsAtMs: stored.endsAtMs };
   }
 
   #endAfter(ttlMs: number, nowMs: number): number {
@@ -110,6 +153,8 @@ export class Leases {
     );
   }
 }
+
+const TOO_MUCH = `resources_invalid: expected at most ${U32_MAX} in use together`;
 
 function isU32(value: number): boolean {
   return Number.isInteger(value) && value >= 0 && value < 2 ** 32;

@@ -250,6 +250,22 @@ export class SemaphoreRecords {
     return true;
   }
 
+  /** When the current record, that of a lease, ends. */
+  get endsAtMs(): number {
+    const { segment, slot } = this.#records.table;
+    return readMs(segment.arena, segment.valueAt(slot) + ENDS_AT);
+  }
+
+  /** Name of the semaphore with a number; null where there is none. Makes its record the current one. */
+  nameOf(number: number): Uint8Array | null {
+    this.ensureIndex();
+    if (!this.#numbers.isInUse(number)) return null;
+    this.#number = number;
+    this.seek();
+    const { segment, slot } = this.#records.table;
+    return segment.keyOf(slot);
+  }
+
   /** Row of the index of the current record, that of a holding. */
   get row(): number {
     return this.#read(ROW);

@@ -223,6 +223,10 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return await this.#walks.exportPage(...asked);
   }
 
+  async exportLeases(...asked: Asked<"exportLeases">): Promise<Uint8Array> {
+    return await this.#walks.exportLeases(...asked);
+  }
+
   async remove(...asked: Asked<"remove">): Promise<ShardRemoval> {
     return await this.#walks.remove(...asked);
   }

@@ -76,6 +76,12 @@ export class Walks {
     return await this.#walk(placement, () => exporting.page(query, after, recordsMax, bytesMax));
   }
 
+  async exportLeases(...asked: Asked<"exportLeases">): Promise<Uint8Array> {
+    const [placement, query, after, leasesMax, bytesMax] = asked;
+    const { leasePages } = this.#host.engine;
+    return await this.#walk(placement, () => leasePages.page(query, after, leasesMax, bytesMax));
+  }
+
   async remove(...asked: Asked<"remove">): Promise<ShardRemoval> {
     const [placement, query, hashes, cursor] = asked;
     // A removal of millions of records is one call after the other: others have a turn between two.

@@ -62,6 +62,7 @@ const CODES = {
   kind_invalid: [argument, 400, "Unknown kind of record"],
   policy_invalid: [argument, 400, "Unknown policy for records that already exist"],
   expires_at_ns_invalid: [argument, 400, "The expiry time is out of range"],
+  expires_at_ms_invalid: [argument, 400, "The end of the lease is out of range"],
   bytes_max_invalid: [argument, 400, "The page size is out of range"],
   change_invalid: [argument, 400, "Unknown kind of change"],
   draw_invalid: [argument, 400, "A field of the draw is out of range"],

@@ -92,6 +92,17 @@ export const Command = {
    * decisions.
    */
   limitAll: 0x39,
+  /**
+   * Leases of all semaphores, as `export` has records: limit u16, bytes max u32, options u8 (`isBehind`), lease id 16 and
+   * name to go on behind. The key is a prefix of names. Reply: as of `export`; the key of a row is a lease id and a name,
+   * its kind `LEASE_KIND`, its value the resources, u32.
+   */
+  exportLeases: 0x3a,
+  /**
+   * Puts a lease of a semaphore, the key, back as it was, whatever is in use of it: policy u8, lease id 16, resources u32,
+   * end u64 in ns since the epoch. Reply: as of `restore`.
+   */
+  restoreLease: 0x3b,
 } as const;
 
 /** Commands begin here; types below are Throttr's own. */
@@ -148,8 +159,12 @@ export const EXPORT_BYTES_MAX = 1 << 20;
 export const EXPORT_ROW_BYTES = 16;
 
 export const LEASE_ID_BYTES = 16;
+/** Of a row of an export that is a lease, beside `RecordKind`. */
+export const LEASE_KIND = 3;
 /** A day: resources of a caller that is gone come back to others by then. A caller that needs longer renews. */
 export const LEASE_TTL_MS_MAX = 86_400_000;
+/** A lease that is put back may end later: the clock of the server that it comes from may be ahead. */
+export const RESTORED_LEASE_MS_MAX = 2 * LEASE_TTL_MS_MAX;
 /** Resources and maxima are 32-bit. */
 export const U32_MAX = 2 ** 32 - 1;
 

@@ -7,6 +7,7 @@ import type { Text } from "./argument.ts";
 import type { CompareAndSetOptions, CompareAndSetResult, SetOptions } from "./buffers.ts";
 import type { CounterChange, IncrementOptions, InsertOptions, TtlOptions } from "./counters.ts";
 import type { DrawRequest, DrawResult } from "./draw.ts";
+import type { LeaseExportOptions, LeasePage, StoredLease } from "./lease-transfer.ts";
 import type { LimitResult } from "./limit.ts";
 import type { LimitAllRequest, LimitAllResult } from "./limit-all.ts";
 import type { LimitRequest } from "./limits.ts";
@@ -398,6 +399,31 @@ export interface OperationCalls<Given = unknown, Last extends readonly unknown[]
    * for (const record of records) await throttr.restore(record, { policy: "keep" });
    */
   restore(record: StoredRecord, options?: RestoreOptions & Given): Promise<RestoreResult>;
+
+  /**
+   * Reads the leases of all semaphores, a page of at most 10,000 leases or 1 MiB at a time. For backups and for moving to
+   * another server; what connections hold is left out. Needs the scope `admin`, as a lease can be released by its ID.
+   *
+   * A page is not a snapshot: a lease that stays comes once, one that comes or goes meanwhile may. Rejects with
+   * `prefix_invalid`, `limit_invalid`, `bytes_max_invalid`, `name_invalid`, `lease_invalid`.
+   *
+   * @example
+   * const { leases, cursor } = await throttr.exportLeases();
+   */
+  exportLeases(options?: LeaseExportOptions & Given): Promise<LeasePage>;
+
+  /**
+   * Puts a lease back as `exportLeases` gave it, with its end, whatever is in use of its semaphore: `acquire` waits then
+   * until its maximum has room. Doing it twice leaves what doing it once does, unless another caller has changed the lease
+   * in between. The end may be at most two days from now.
+   *
+   * Rejects with `name_invalid`, `lease_invalid`, `resources_invalid` (also when more than 2^32 - 1 would be in use),
+   * `expires_at_ms_invalid`, `policy_invalid`, and with `shard_full`.
+   *
+   * @example
+   * for (const lease of leases) await throttr.restoreLease(lease, { policy: "keep" });
+   */
+  restoreLease(lease: StoredLease, options?: RestoreOptions & Given): Promise<RestoreResult>;
 
   /**
    * Removes all records whose keys begin with a prefix, and gives their number. With the empty prefix it removes all of

@@ -12,6 +12,7 @@ export { limit, peek, refund, reset } from "./limits.ts";
 export { info, list, publish, removeAll } from "./namespace.ts";
 export { reserve, settle } from "./reservations.ts";
 export { acquire, holders, inspectSemaphore, release, renew, semaphores } from "./semaphores.ts";
+export { exportLeases, restoreLease } from "./lease-transfer.ts";
 export { exportPage, restore } from "./transfer.ts";
 export type * from "./buffers.ts";
 export type * from "./counters.ts";

@@ -111,7 +111,7 @@ export function restore(
   };
   return isPairKey(record.key)
     ? ofPair(pairOf(record.key), body)
-    : commandOf(scratch, { type: Command.restore, key: nameOf(record.key, "key"), body }, resultOf);
+    : commandOf(scratch, { type: Command.restore, key: nameOf(record.key, "key"), body }, readRestoreResult);
 }
 
 export function exportPage(options: ExportOptions = {}): Operation<ExportPage> {
@@ -145,11 +145,12 @@ function ofPair(key: Uint8Array, body: (out: ByteWriter) => void): Operation<Res
     type: Command.restorePair,
     isRepeatable: false,
     frame: out.take(),
-    read: (reply) => resultOf(replyOf(reply)),
+    read: (reply) => readRestoreResult(replyOf(reply)),
   };
 }
 
-function resultOf({ bytes }: CommandReply): RestoreResult {
+/** @throws ThrottrError `reply_invalid` */
+export function readRestoreResult({ bytes }: CommandReply): RestoreResult {
   const result = OUTCOMES[bytes[0]!];
   if (result !== undefined) return result;
   throw new ThrottrError("reply_invalid", `expected an outcome of RESTORE, got ${bytes[0]}`);
@@ -182,7 +183,8 @@ function afterOf(cursor: RecordKey, isPairs: boolean): Uint8Array {
   return isPairKey(cursor) ? pairOf(cursor) : nameOf(cursor, "after");
 }
 
-function policyOf(name: RestorePolicyName): number {
+/** @throws ThrottrError `policy_invalid` */
+export function policyOf(name: RestorePolicyName): number {
   if (typeof name === "string" && Object.hasOwn(RestorePolicy, name)) return RestorePolicy[name];
   throw invalid("policy", "keep or replace", name);
 }

@@ -271,6 +271,8 @@ const COMMANDS: readonly Row[] = [
   [Command.restore, command("RESTORE", Target.shard, Scope.write)],
   [Command.export, command("EXPORT", Target.namespace, Scope.read)],
   [Command.restorePair, pairCommand("RESTORE_PAIR", Scope.write)],
+  [Command.exportLeases, command("EXPORT_LEASES", Target.namespace, Scope.admin)],
+  [Command.restoreLease, onSemaphore("RESTORE_LEASE", Scope.write)],
 ];
 const LAYOUTS: Readonly<Record<Dialect, readonly Row[]>> = {
   "7.3": SINCE_7_3,

@@ -1,4 +1,4 @@
-/** RESTORE and EXPORT as bytes, written from the text of their formats, and their replies. */
+/** RESTORE and EXPORT, of records and of leases, as bytes, written from the text of their formats, and their replies. */
 import { bytesOf, concat, u16, u32, u64 } from "./bytes.ts";
 import { commandFrame, type CommandOptions } from "./commands.ts";
 import type { Pair } from "./pairs.ts";
@@ -6,6 +6,8 @@ import type { Pair } from "./pairs.ts";
 export const RESTORE = 0x33;
 export const EXPORT = 0x34;
 export const RESTORE_PAIR = 0x35;
+export const EXPORT_LEASES = 0x3a;
+export const RESTORE_LEASE = 0x3b;
 export const KEEP = 0;
 export const REPLACE = 1;
 export const KEPT = 0;
@@ -110,6 +112,53 @@ export function exportRows(body: Uint8Array): { isLast: boolean; rows: ExportRow
     at = end;
   }
   return { isLast: body[0] === 1, rows };
+}
+
+/** A lease. Names and IDs have one character a byte. */
+export interface LeaseRow {
+  readonly id: string;
+  readonly name: string;
+  readonly resources: number;
+  readonly endsNs: bigint;
+}
+
+export const restoreLease = (
+  { id, name, resources, endsNs }: LeaseRow,
+  policy: number,
+  options?: CommandOptions,
+) =>
+  commandFrame(
+    RESTORE_LEASE,
+    name,
+    concat([Uint8Array.of(policy), bytesOf(id), u32(resources), u64(endsNs)]),
+    options,
+  );
+
+export function exportLeasesFrame({
+  prefix = "",
+  limit = 10_000,
+  bytesMax = 1 << 20,
+  after = null,
+  options = after === null ? 0 : 1,
+}: Omit<ExportAsked, "isPairs"> = {}): Uint8Array<ArrayBuffer> {
+  const body = concat([u16(limit), u32(bytesMax), Uint8Array.of(options), bytesOf(after ?? "")]);
+  return commandFrame(EXPORT_LEASES, prefix, body);
+}
+
+/** What a page goes on behind. */
+export const leaseKey = ({ id, name }: Pick<LeaseRow, "id" | "name">): string => id + name;
+
+/** The page that the body of a reply to EXPORT_LEASES is, or what a shard gives. */
+export function leaseRows(body: Uint8Array): { isLast: boolean; rows: LeaseRow[] } {
+  const { isLast, rows } = exportRows(body);
+  return {
+    isLast,
+    rows: rows.map(({ key, kind, unit, value, expiresNs }) => {
+      if (kind !== 3 || unit !== 3 || value!.length !== 4) throw new Error("not a lease");
+      const resources = new DataView(bytesOf(value!).buffer).getUint32(0, true);
+      return { id: key.slice(0, 16), name: key.slice(16), resources, endsNs: expiresNs };
+    }),
+  };
 }
 
 function textAt(bytes: Uint8Array, from: number, to: number): string {

@@ -20,7 +20,10 @@ export interface ModelHolder {
   readonly endsAtMs: number;
 }
 
-const [ACQUIRE, RENEW, RELEASE, SEMAPHORE] = [0x2d, 0x2e, 0x2f, 0x30];
+const [ACQUIRE, RENEW, RELEASE, SEMAPHORE, RESTORE] = [0x2d, 0x2e, 0x2f, 0x30, 0x3b];
+const [KEPT, RESTORED, EXPIRED] = [0, 1, 2];
+const REPLACE = 1;
+const U32_MAX = 2 ** 32 - 1;
 const DAY_MS = 24n * 3_600_000n;
 
 export class LeaseModel {
@@ -80,7 +83,8 @@ export class LeaseModel {
     const name = String.fromCharCode(...frame.subarray(7, 7 + nameBytes));
     const body = frame.slice(7 + nameBytes);
     if (flags !== 0) throw new Refused("flags_invalid");
-    const length = { [ACQUIRE]: 33, [RENEW]: 25, [RELEASE]: 16, [SEMAPHORE]: 0 }[type];
+    const lengths = { [ACQUIRE]: 33, [RENEW]: 25, [RELEASE]: 16, [SEMAPHORE]: 0, [RESTORE]: 29 };
+    const length = lengths[type];
     if (body.length !== length) throw new Refused("body_invalid");
     if (name === "") throw new Refused("name_invalid");
     if (type === SEMAPHORE) {
@@ -88,8 +92,9 @@ export class LeaseModel {
       if (state === undefined) return [0];
       return [1, ...u32(state.consumption), ...u32(state.maximum)];
     }
-    const id = String.fromCharCode(...body.subarray(0, 16));
     const view = new DataView(body.buffer);
+    if (type === RESTORE) return [this.#restore(name, body, view)];
+    const id = String.fromCharCode(...body.subarray(0, 16));
     if (type === ACQUIRE) {
       const resources = view.getUint32(16, true);
       const maximum = view.getUint32(20, true);
@@ -115,6 +120,37 @@ export class LeaseModel {
     }
     if (!this.#semaphores.increase(name, resources, maximum, this.#nowMs)) return [0];
     return this.#hold({ id, name, resources, endsAtMs: 0 }, ttlMs);
+  }
+
+  /** What becomes of a lease that is put back, whatever is in use. */
+  #restore(name: string, body: Uint8Array, view: DataView): number {
+    const policy = view.getUint8(0);
+    if (policy > REPLACE) throw new Refused("policy_invalid");
+    const id = String.fromCharCode(...body.subarray(1, 17));
+    const resources = view.getUint32(17, true);
+    if (resources === 0) throw new Refused("resources_invalid");
+    const endsAtMs = (view.getBigUint64(21, true) + 999_999n) / 1_000_000n;
+    const leftMs = endsAtMs - BigInt(this.#nowMs);
+    if (leftMs > 2n * DAY_MS) throw new Refused("expires_at_ms_invalid");
+    if (leftMs <= 0n) return EXPIRED;
+    const held = this.#leases.get(id + name);
+    if (held !== undefined && policy !== REPLACE) return KEPT;
+    const inUse = this.#semaphores.find(name, this.#nowMs)?.consumption ?? 0;
+    const others = inUse - (held?.resources ?? 0);
+    if (others + resources > U32_MAX) throw new Refused("resources_invalid");
+    // The most that was in use is that of the moments before and after.
+    if (resources < (held?.resources ?? 0)) {
+      this.#semaphores.decrease(name, held!.resources - resources, this.#nowMs);
+    } else {
+      this.#semaphores.increase(name, resources - (held?.resources ?? 0), U32_MAX, this.#nowMs);
+    }
+    this.#leases.set(id + name, { id, name, resources, endsAtMs: Number(endsAtMs) });
+    return RESTORED;
+  }
+
+  /** All leases, in the order of ids and then of names. */
+  get leases(): (ModelHolder & { readonly name: string })[] {
+    return [...this.#leases.values()].toSorted((a, b) => (a.id + a.name < b.id + b.name ? -1 : 1));
   }
 
   #hold(lease: ModelLease, ttlMs: number): number[] {
