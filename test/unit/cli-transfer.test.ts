@@ -79,8 +79,13 @@ const nowhere = async (): Promise<string> =>
 async function writeExport(): Promise<void> {
   const parts: Uint8Array[] = [];
   const writer = new ExportWriter(async (bytes) => void parts.push(bytes.slice()));
-  await writer.header({ startedAtMs: 1, source: "http://here", prefix: new Uint8Array(0) });
-  await writer.records([
+  await writer.header({
+    startedAtMs: 1,
+    source: "http://here",
+    prefix: new Uint8Array(0),
+    hasLeases: false,
+  });
+  await writer.entries([
     { key: "k", kind: "counter", quota: 1n, unit: "s", expiresAtNs: LATER_NS },
   ]);
   await writer.trailer(2);

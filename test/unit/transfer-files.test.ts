@@ -15,7 +15,13 @@ import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { exportAll, ExportFile } from "../../src/cli/transfer/export.ts";
 import { readExport } from "../../src/cli/transfer/export-reader.ts";
 import { ExportWriter } from "../../src/cli/transfer/export-writer.ts";
-import { LINE_BYTES_MAX, readLine, recordLine } from "../../src/cli/transfer/format.ts";
+import {
+  type Entry,
+  entryLine,
+  isLease,
+  LINE_BYTES_MAX,
+  readLine,
+} from "../../src/cli/transfer/format.ts";
 import { importFile, importStream, survey } from "../../src/cli/transfer/import.ts";
 import { linesOf } from "../../src/cli/transfer/lines.ts";
 import { ProgressFile } from "../../src/cli/transfer/progress-file.ts";
@@ -26,10 +32,17 @@ import { ThrottrClient } from "../../src/client/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
+import type { ExportedLease, StoredLease } from "../../src/wire/edge/lease-transfer.ts";
 import type { ExportedRecord, StoredRecord } from "../../src/wire/edge/transfer.ts";
 import { imagesOf } from "../support/commands/disk.ts";
 import { EngineTransport, type Fate } from "../support/client/engine-transport.ts";
-import { bytesOf, concat } from "../support/frames/index.ts";
+import {
+  bytesOf,
+  concat,
+  EXPORT_LEASES,
+  RESTORE_LEASE,
+  uuidOfNumber,
+} from "../support/frames/index.ts";
 import { U64_MAX } from "../support/models/values.ts";
 import { runs } from "../support/runs.ts";
 import { textArbitrary } from "../support/text/strings.ts";
@@ -38,6 +51,13 @@ const seed = inject("seed");
 const NOW_MS = Date.now();
 const END_NS = BigInt(NOW_MS + 3_600_000) * 1_000_000n;
 const NOTHING = new Uint8Array(0);
+const LEASE_ID = uuidOfNumber(6);
+const LEASE: StoredLease = {
+  name: "gpu",
+  leaseId: LEASE_ID,
+  resources: 2,
+  expiresAtMs: NOW_MS + 60_000,
+};
 const QUIET = { update: () => {}, stop: () => {} };
 
 let folder: string;
@@ -96,6 +116,16 @@ const pair = fc.record({
 });
 const recordArbitrary = fc.oneof(counter, buffer, pair) as fc.Arbitrary<ExportedRecord>;
 const keyName = ({ key }: StoredRecord): string => JSON.stringify(key);
+const leaseArbitrary: fc.Arbitrary<ExportedLease> = fc.record({
+  name: anyBytes(255).filter(({ length }) => length > 0),
+  leaseId: fc.uuid(),
+  resources: fc.oneof(fc.constantFrom(1, 2 ** 32 - 1), fc.integer({ min: 1, max: 9 })),
+  expiresAtMs: fc.integer({ min: NOW_MS + 1, max: NOW_MS + 86_400_000 }),
+});
+const leasesArbitrary = fc.uniqueArray(leaseArbitrary, {
+  maxLength: 8,
+  selector: ({ name }) => JSON.stringify(name),
+});
 const recordsArbitrary = fc.uniqueArray(recordArbitrary, { maxLength: 25, selector: keyName });
 
 async function* chunksOf(
@@ -110,21 +140,24 @@ async function* chunksOf(
   yield bytes.subarray(at);
 }
 
-/** An export of records, as a file has it. */
-async function fileOf(records: readonly StoredRecord[]): Promise<Uint8Array> {
+/** An export of records, and perhaps of leases, as a file has it. */
+async function fileOf(
+  records: readonly Entry[],
+  hasLeases = records.some(isLease),
+): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   const writer = new ExportWriter(async (bytes) => {
     parts.push(bytes.slice());
   });
-  await writer.header({ startedAtMs: NOW_MS, source: "http://here", prefix: NOTHING });
-  for (const record of records) await writer.records([record]);
+  await writer.header({ startedAtMs: NOW_MS, source: "http://here", prefix: NOTHING, hasLeases });
+  for (const record of records) await writer.entries([record]);
   await writer.trailer(NOW_MS + 1);
   return concat(parts);
 }
 
 /** The records of a file, as far as they can be read. */
 async function recordsOf(bytes: Uint8Array, isTornAllowed = false, sizes: readonly number[] = []) {
-  const records: StoredRecord[] = [];
+  const records: Entry[] = [];
   const reader = await readExport(chunksOf(bytes, sizes), isTornAllowed, (record) => {
     records.push(record);
     return null;
@@ -145,8 +178,8 @@ async function codeOf(run: Promise<unknown>): Promise<string> {
 
 describe("lines of a file", () => {
   it("a line describes exactly its record, in printable characters", () => {
-    const property = fc.property(recordArbitrary, (record) => {
-      const line = recordLine(record);
+    const property = fc.property(fc.oneof(recordArbitrary, leaseArbitrary), (record) => {
+      const line = entryLine(record);
       expect(line.endsWith("\n")).toBe(true);
       // oxlint-disable-next-line eslint/no-control-regex
       expect(line.slice(0, -1)).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
@@ -164,7 +197,9 @@ describe("lines of a file", () => {
       { key: "api:ada", kind: "buffer", value: Uint8Array.of(0, 1), ...ends },
       { key: ["consumer", "resource"], kind: "counter", quota: 0, ...ends },
       { key: ["consumer", Uint8Array.of(0x80)], kind: "counter", quota: 0, ...ends },
-    ].map((record) => recordLine(record as StoredRecord).trimEnd());
+      { name: "gpu", leaseId: LEASE_ID, resources: 2, expiresAtMs: 1_700_000_000_000 },
+      { name: Uint8Array.of(0xff), leaseId: LEASE_ID, resources: 2, expiresAtMs: 1 },
+    ].map((record) => entryLine(record as Entry).trimEnd());
     const tail = '"unit":"ms","expiresAtNs":"1700000000000000001"}';
     expect(lines).toEqual([
       `{"key":"views","quota":"18446744073709551615",${tail}`,
@@ -172,6 +207,8 @@ describe("lines of a file", () => {
       `{"key":"api:ada","valueBase64":"AAE=",${tail}`,
       `{"pair":["consumer","resource"],"quota":"0",${tail}`,
       `{"pairBase64":["Y29uc3VtZXI=","gA=="],"quota":"0",${tail}`,
+      `{"semaphore":"gpu","leaseId":"${LEASE_ID}","resources":2,"expiresAtMs":1700000000000}`,
+      `{"semaphoreBase64":"/w==","leaseId":"${LEASE_ID}","resources":2,"expiresAtMs":1}`,
     ]);
   });
 
@@ -200,6 +237,15 @@ describe("lines of a file", () => {
     [`{"key":"k","quota":"1","other":1,${tail}}`, "other"],
     [`{"key":"k","quota":"1","unit":"days","expiresAtNs":"1"}`, "unit"],
     [`{"end":true}`, "records"],
+    [`{"semaphore":"a","leaseId":"b","resources":1,"expiresAtMs":1}`, "leaseId: expected a UUID"],
+    [`{"leaseId":"${LEASE_ID}","resources":1,"expiresAtMs":1}`, "one of semaphore"],
+    [`{"semaphore":"a","leaseId":"${LEASE_ID}","resources":0,"expiresAtMs":1}`, "resources"],
+    [
+      `{"semaphore":"a","leaseId":"${LEASE_ID}","resources":4294967296,"expiresAtMs":1}`,
+      "resources",
+    ],
+    [`{"semaphore":"a","leaseId":"${LEASE_ID}","resources":1,"expiresAtMs":-1}`, "expiresAtMs"],
+    [`{"semaphore":"a","leaseId":"${LEASE_ID}","resources":1,"expiresAtMs":1,"x":1}`, "x"],
     [`{"end":false,"key":"k","quota":"1",${tail}}`, "end"],
   ])("a line is refused: %s", (line, expected) => {
     expect(() => readLine(encoder.encode(line))).toThrow(expected);
@@ -253,14 +299,17 @@ describe("a file", () => {
   it("a file is read with all records and its counts, however its bytes come", async () => {
     const property = fc.asyncProperty(
       recordsArbitrary,
+      leasesArbitrary,
       fc.array(fc.nat(200), { maxLength: 20 }),
-      async (records, sizes) => {
-        const { records: found, reader } = await recordsOf(await fileOf(records), false, sizes);
-        expect(found).toEqual(records);
+      async (records, leases, sizes) => {
+        const entries = [...records, ...leases];
+        const { records: found, reader } = await recordsOf(await fileOf(entries), false, sizes);
+        expect(found).toEqual(entries);
         expect(reader.header).toEqual({
           startedAtMs: NOW_MS,
           source: "http://here",
           prefix: NOTHING,
+          hasLeases: leases.length > 0,
         });
         expect(reader.trailer).toMatchObject({
           records: records.length,
@@ -268,6 +317,8 @@ describe("a file", () => {
           buffers: records.filter(({ kind }) => kind === "buffer").length,
           pairs: records.filter(({ key }) => Array.isArray(key)).length,
         });
+        // A file without leases is one that earlier releases read.
+        expect(reader.trailer!.leases).toBe(leases.length === 0 ? undefined : leases.length);
       },
     );
     await fc.assert(property, { seed, numRuns: runs(200) });
@@ -322,8 +373,18 @@ describe("a file", () => {
       ["{}\n", "file_invalid"],
       ['{"format":"other","version":1,"startedAtMs":1,"source":""}\n', "file_invalid"],
       [
-        '{"format":"throttr-edge-export","version":2,"startedAtMs":1,"source":""}\n',
+        '{"format":"throttr-edge-export","version":3,"startedAtMs":1,"source":""}\n',
         "file_invalid",
+      ],
+      // Releases that write version 1 know no leases.
+      [
+        `{"format":"throttr-edge-export","version":1,"startedAtMs":1,"source":""}\n${entryLine(LEASE)}`,
+        "file_invalid",
+      ],
+      [new TextDecoder().decode(await fileOf([LEASE])).replace(',"leases":1', ""), "file_damaged"],
+      [
+        new TextDecoder().decode(await fileOf([LEASE])).replace(',"leases":1', ',"leases":2'),
+        "file_damaged",
       ],
       [`${new TextDecoder().decode(bytes)}{}\n`, "file_invalid"],
       [`${new TextDecoder().decode(bytes)}x`, "file_truncated"],
@@ -344,17 +405,27 @@ function started(engine = engineOf(), fateOf?: (message: number) => Fate) {
   return { engine, transport, client };
 }
 
+async function hold(client: ThrottrClient, leases: readonly StoredLease[]): Promise<void> {
+  for (const lease of leases) expect(await client.restoreLease(lease)).toBe("restored");
+}
+
 async function fill(client: ThrottrClient, records: readonly StoredRecord[]): Promise<void> {
   await Promise.all(records.map((record) => client.restore(record)));
 }
 
-const sourceOf = (client: ThrottrClient, prefix: Uint8Array = NOTHING, file?: ExportFile) =>
+const sourceOf = (
+  client: ThrottrClient,
+  prefix: Uint8Array = NOTHING,
+  file?: ExportFile,
+  hasLeases = false,
+) =>
   new EdgeSource({
     client,
     call: {},
     name: "http://here",
     prefix,
-    after: file?.found?.lastKey ?? null,
+    after: file?.found?.last ?? null,
+    hasLeases,
   });
 
 /** Exports into a file, or goes on with one. */
@@ -363,11 +434,13 @@ async function exportInto(
   client: ThrottrClient,
   isResumed = false,
   prefix = NOTHING,
+  hasLeases = false,
 ) {
   const file = isResumed ? await ExportFile.resume(name) : await ExportFile.create(name, false);
   try {
     if (file.isComplete) return null;
-    return await exportAll(sourceOf(client, prefix, file), prefix, file.write, file.found, QUIET);
+    const source = sourceOf(client, prefix, file, hasLeases);
+    return await exportAll(source, prefix, file.write, file.found, QUIET);
   } finally {
     await file.close();
   }
@@ -564,7 +637,10 @@ describe("an export and an import", () => {
     const name = freshFile();
     await exportInto(name, client, false, bytesOf("a:"));
     const { records } = await recordsOf(readFileSync(name));
-    expect(records.map(({ key }) => key)).toEqual([bytesOf("a:1"), [bytesOf("a:2"), bytesOf("x")]]);
+    expect(records.map((record) => (record as StoredRecord).key)).toEqual([
+      bytesOf("a:1"),
+      [bytesOf("a:2"), bytesOf("x")],
+    ]);
   });
 });
 
@@ -685,6 +761,162 @@ describe("records of an import", () => {
     const partial = started();
     await importStream(chunksOf(cut), true, restorerOf(partial.client));
     expect(partial.engine.figures.records).toBe(1750);
+  });
+});
+
+describe("leases", () => {
+  const leasesIn = async (client: ThrottrClient): Promise<readonly ExportedLease[]> =>
+    (await client.exportLeases()).leases;
+
+  it("an import puts back all leases of an export, behind the records", async () => {
+    const property = fc.asyncProperty(
+      recordsArbitrary,
+      leasesArbitrary,
+      async (records, leases) => {
+        const [from, to] = [started(), started()];
+        await fill(from.client, records);
+        await hold(from.client, leases);
+        const name = freshFile();
+        expect(await exportInto(name, from.client, false, NOTHING, true)).toMatchObject({
+          records: records.length,
+          leases: leases.length,
+        });
+        const bytes = readFileSync(name);
+        const surveyed = await survey(chunksOf(bytes), false);
+        expect(surveyed.counts).toMatchObject({ records: records.length, leases: leases.length });
+        const restorer = restorerOf(to.client);
+        await importFile(name, { line: 0, endsAt: 0 }, surveyed, restorer);
+        const count = records.length + leases.length;
+        expect(restorer.counts).toEqual({ ...noRestoreCounts(), restored: count });
+        expect(await leasesIn(to.client)).toEqual(await leasesIn(from.client));
+        expect(await leasesIn(to.client)).toHaveLength(leases.length);
+        await importStream(chunksOf(bytes), false, restorer);
+        expect(restorer.counts).toMatchObject({ restored: count, kept: count });
+      },
+    );
+    await fc.assert(property, { seed, numRuns: runs(100) });
+  });
+
+  it("an interrupted export with leases continues from any place, and ends with the same entries", async () => {
+    const { client } = started();
+    await fill(client, fc.sample(recordArbitrary, { seed, numRuns: 4 }));
+    await hold(client, fc.sample(leaseArbitrary, { seed, numRuns: 5 }));
+    const whole = freshFile();
+    await exportInto(whole, client, false, NOTHING, true);
+    const bytes = readFileSync(whole);
+    const expected = (await recordsOf(bytes)).records;
+    expect(expected.filter(isLease)).toHaveLength(5);
+    const step = inject("runs") < 1 ? 13 : 1;
+    for (let length = 0; length <= bytes.length; length += step + (length % 7)) {
+      const name = freshFile();
+      writeFileSync(name, bytes.subarray(0, length));
+      await exportInto(name, client, true, NOTHING, true);
+      expect((await recordsOf(readFileSync(name))).records).toEqual(expected);
+      rmSync(name);
+    }
+  });
+
+  it("an export with leases does not continue one without them, nor the other way round", async () => {
+    const { client } = started();
+    await fill(client, fc.sample(counter, { seed, numRuns: 3 }) as StoredRecord[]);
+    for (const hasLeases of [true, false]) {
+      const name = freshFile();
+      const [header, record] = new TextDecoder()
+        .decode(await fileOf(fc.sample(counter, { seed, numRuns: 1 }) as StoredRecord[], hasLeases))
+        .split("\n");
+      writeFileSync(name, `${header}\n${record}\n`);
+      const resumed = exportInto(name, client, true, NOTHING, !hasLeases);
+      expect(await codeOf(resumed)).toBe("resume_mismatch");
+    }
+  });
+
+  it("an export without leases has the version that earlier releases read, and says what it lacks", async () => {
+    const { client } = started();
+    await hold(client, [LEASE]);
+    const [plain, withLeases] = [freshFile(), freshFile()];
+    await exportInto(plain, client);
+    await exportInto(withLeases, client, false, NOTHING, true);
+    const headers = [plain, withLeases].map(
+      (name) => JSON.parse(readFileSync(name, "utf8").split("\n")[0]!) as object,
+    );
+    expect(headers[0]).toMatchObject({ version: 1, leftOut: ["semaphores"] });
+    expect(headers[1]).toMatchObject({ version: 2, leftOut: ["semaphores of connections"] });
+    expect(readFileSync(plain, "utf8")).not.toContain(LEASE_ID);
+    expect(readFileSync(plain, "utf8")).not.toContain('"leases"');
+  });
+
+  it("an export has only leases whose names begin with the prefix", async () => {
+    const { client } = started();
+    await hold(
+      client,
+      ["a:1", "b:1"].map((name) => ({ ...LEASE, name })),
+    );
+    const name = freshFile();
+    await exportInto(name, client, false, bytesOf("a:"), true);
+    const { records } = await recordsOf(readFileSync(name));
+    expect(records).toEqual([{ ...LEASE, name: bytesOf("a:1") }]);
+  });
+
+  it("an export with leases from an earlier release writes nothing, and says what to do", async () => {
+    const { client, transport } = started();
+    transport.unknown = [EXPORT_LEASES];
+    await fill(client, fc.sample(counter, { seed, numRuns: 3 }) as StoredRecord[]);
+    const name = freshFile();
+    await expect(exportInto(name, client, false, NOTHING, true)).rejects.toThrow(
+      "request_type_unknown: the server cannot export leases: update it to 0.5, or leave out --leases",
+    );
+    expect(() => readFileSync(name)).toThrow("ENOENT");
+  });
+
+  it("an import of leases into an earlier release restores nothing from a file, and says what to do", async () => {
+    const records = fc.sample(counter, { seed, numRuns: 3 }) as StoredRecord[];
+    const file = await fileOf([...records, LEASE]);
+    const name = freshFile();
+    writeFileSync(name, file);
+    const message = "request_type_unknown: the server cannot restore leases: update it to 0.5";
+    const [whole, piped] = [started(), started()];
+    whole.transport.unknown = [RESTORE_LEASE];
+    piped.transport.unknown = [RESTORE_LEASE];
+    const surveyed = await survey(chunksOf(file), false);
+    const restorer = restorerOf(whole.client);
+    await expect(importFile(name, { line: 0, endsAt: 0 }, surveyed, restorer)).rejects.toThrow(
+      message,
+    );
+    expect(whole.engine.figures.records).toBe(0);
+    // A pipe is read only once: what comes before the leases may be there.
+    const stream = importStream(chunksOf(file), false, restorerOf(piped.client));
+    await expect(stream).rejects.toThrow(message);
+    // A file without leases goes into such a server as before.
+    const plain = restorerOf(whole.client);
+    await importStream(chunksOf(await fileOf(records)), false, plain);
+    expect(plain.counts.restored).toBe(new Set(records.map(keyName)).size);
+  });
+
+  it("an import keeps or replaces existing leases, and counts those that have ended or are refused", async () => {
+    for (const policy of ["keep", "replace"] as const) {
+      const to = started();
+      await hold(to.client, [{ ...LEASE, resources: 7 }]);
+      const file = await fileOf([
+        LEASE,
+        { ...LEASE, name: "other" },
+        { ...LEASE, name: "ended", expiresAtMs: 1 },
+        { ...LEASE, name: "late", expiresAtMs: NOW_MS + 3 * 86_400_000 },
+        { ...LEASE, name: "x".repeat(256) },
+      ]);
+      expect(await survey(chunksOf(file), false)).toMatchObject({ expired: 1 });
+      const restorer = restorerOf(to.client, policy);
+      await importStream(chunksOf(file), false, restorer);
+      const isKept = policy === "keep";
+      expect(restorer.counts).toEqual({
+        restored: isKept ? 1 : 2,
+        kept: isKept ? 1 : 0,
+        expired: 1,
+        failed: { expires_at_ms_invalid: 1, name_invalid: 1 },
+      });
+      expect(await to.client.inspectSemaphore("gpu")).toMatchObject({
+        consumption: isKept ? 7 : 2,
+      });
+    }
   });
 });
 

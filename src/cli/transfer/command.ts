@@ -18,7 +18,7 @@ import {
   type EncodingOptions,
 } from "../options.ts";
 import { exportEach, importEach } from "./all-namespaces.ts";
-import { ExportFile, exportAll, writeTo } from "./export.ts";
+import { entriesOf, ExportFile, exportAll, writeTo } from "./export.ts";
 import { chunksOf, importFile, importStream, survey, type Survey } from "./import.ts";
 import type { Address } from "./native/connection.ts";
 import { NativeSource } from "./native/native-source.ts";
@@ -48,6 +48,7 @@ interface ExportOptions extends EncodingOptions {
   readonly fromNative?: Address;
   readonly size: string;
   readonly dialect: string;
+  readonly leases?: boolean;
   /** A folder, for a file of each namespace. */
   readonly allNamespaces?: string;
 }
@@ -68,7 +69,7 @@ export const TRANSFERS: readonly AddCommand[] = [addExport, addImport];
 function addExport(program: Command): void {
   const command = program
     .command("export")
-    .description("write all records with their expiry as JSON Lines, without semaphores")
+    .description("write all records with their expiry as JSON Lines")
     .option("-o, --out <file>", "file to write; - is standard output", PIPE)
     .addOption(
       new Option(
@@ -79,8 +80,14 @@ function addExport(program: Command): void {
     .addOption(
       new Option(
         "--prefix <prefix>",
-        "only keys, and consumers of pairs, that begin with it",
+        "only keys, consumers of pairs and names of semaphores that begin with it",
       ).default("", "all"),
+    )
+    .addOption(
+      new Option(
+        "--leases",
+        "also the leases of semaphores, with their ends; needs the scope admin",
+      ).conflicts("fromNative"),
     )
     .addOption(
       new Option("--resume", "continue a file that is not complete").conflicts("fromNative"),
@@ -120,7 +127,7 @@ function addExport(program: Command): void {
 function addImport(program: Command): void {
   const command = program
     .command("import")
-    .description("restore the records of an export, each until its own expiry")
+    .description("restore the records and leases of an export, each until its own expiry")
     .argument("[file]", "file that export wrote; - is standard input", PIPE)
     .addOption(
       new Option(
@@ -160,7 +167,7 @@ async function runExport(invocation: Invocation, options: ExportOptions): Promis
     if (file?.isComplete === true) {
       await file.complete();
       const { counts } = file.found!;
-      await tellExport(invocation, { ...counts, resumed: counts.records }, []);
+      await tellExport(invocation, { ...counts, resumed: entriesOf(counts) }, []);
     } else {
       await exported(invocation, sourceOf(invocation, options, prefix, file), prefix, file);
     }
@@ -184,7 +191,7 @@ async function fileOf({ out, resume, force }: ExportOptions): Promise<ExportFile
 /** Where the records come from: a Throttr server over TCP, or the namespace of the token. */
 function sourceOf(
   { client, call, settings, signal }: Invocation,
-  { fromNative, dialect, size }: ExportOptions,
+  { fromNative, dialect, size, leases }: ExportOptions,
   prefix: Uint8Array,
   file: ExportFile | null,
 ): RecordSource {
@@ -193,8 +200,9 @@ function sourceOf(
     const { timeoutMs } = settings;
     return new NativeSource({ address: fromNative, protocol, prefix, timeoutMs, signal });
   }
-  const after = file?.found?.lastKey ?? null;
-  return new EdgeSource({ client, call, name: addressOf(settings.url), prefix, after });
+  const after = file?.found?.last ?? null;
+  const name = addressOf(settings.url);
+  return new EdgeSource({ client, call, name, prefix, after, hasLeases: leases === true });
 }
 
 /** Writes an export, with a progress bar. A failed one leaves a file that `--resume` continues. */

@@ -4,16 +4,17 @@
  * The checksum covers bytes, not records: a file that an editor saved with other line ends is reported as damaged.
  */
 import { createHash } from "node:crypto";
-import type { RecordKey, StoredRecord } from "../../wire/edge/transfer.ts";
 import { UsageError } from "../failure.ts";
 import {
-  countRecord,
+  countEntry,
+  isLease,
   isTrailer,
   LineError,
   noCounts,
   readHeader,
   readLine,
   type Counts,
+  type Entry,
   type Header,
   type Trailer,
 } from "./format.ts";
@@ -22,7 +23,7 @@ import { linesOf, type Line } from "./lines.ts";
 /** The line feed, which the checksum covers as well. */
 const LINE_END = Uint8Array.of(0x0a);
 /** The counts of a trailer, in the order in which a difference is reported. */
-const COUNTED = ["records", "counters", "buffers", "pairs"] as const;
+const COUNTED = ["records", "counters", "buffers", "pairs", "leases"] as const;
 
 /** The state of reading one file: everything that is needed to check it, or to continue it. */
 export class ExportReader {
@@ -31,8 +32,8 @@ export class ExportReader {
   lines = 0;
   /** Offset of the end of the last line, in bytes. */
   endsAt = 0;
-  /** Key of the last record; null before the first. */
-  lastKey: RecordKey | null = null;
+  /** The last record or lease; null before the first. */
+  last: Entry | null = null;
   /** The last line of a complete file; null before it, and for a file that was cut short. */
   trailer: Trailer | null = null;
   /** Copied for each answer: a digest would end it. */
@@ -61,18 +62,18 @@ export class ExportReader {
   }
 
   /**
-   * Reads a line and returns its record; null for the header and the trailer.
+   * Reads a line and returns its record or lease; null for the header and the trailer.
    *
    * @throws LineError, which `readExport` reports with the number of the line; UsageError `file_damaged`
    */
-  read({ bytes, endsAt }: Line): StoredRecord | null {
-    const record = this.#recordOf(bytes);
+  read({ bytes, endsAt }: Line): Entry | null {
+    const entry = this.#entryOf(bytes);
     this.lines++;
     this.endsAt = endsAt;
-    return record;
+    return entry;
   }
 
-  #recordOf(bytes: Uint8Array): StoredRecord | null {
+  #entryOf(bytes: Uint8Array): Entry | null {
     if (this.trailer !== null) throw new LineError("unexpected line after the trailer");
     if (this.#header === null) {
       this.#header = readHeader(bytes);
@@ -85,8 +86,11 @@ export class ExportReader {
       this.trailer = read;
       return null;
     }
-    countRecord(this.counts, read);
-    this.lastKey = read.key;
+    if (isLease(read) && !this.#header.hasLeases) {
+      throw new LineError("unexpected lease in a file of version 1");
+    }
+    countEntry(this.counts, read);
+    this.last = read;
     this.#add(bytes);
     return read;
   }
@@ -99,11 +103,10 @@ export class ExportReader {
   /** Compares the trailer with what was read. @throws UsageError `file_damaged` */
   #assertSame(trailer: Trailer): void {
     const counts = this.counts;
-    const other = COUNTED.find((what) => trailer[what] !== counts[what]);
+    const told = { ...trailer, leases: trailer.leases ?? 0 };
+    const other = COUNTED.find((what) => told[what] !== counts[what]);
     if (other !== undefined) {
-      throw fileDamaged(
-        `its trailer counts ${trailer[other]} ${other}, but it has ${counts[other]}`,
-      );
+      throw fileDamaged(`its trailer counts ${told[other]} ${other}, but it has ${counts[other]}`);
     }
     if (trailer.sha256 !== this.sha256) {
       throw fileDamaged("its checksum differs from the one in its trailer");
@@ -115,21 +118,21 @@ export class ExportReader {
  * Reads an export to its end.
  *
  * @param isTornAllowed whether the file may end anywhere: what follows its last whole line is ignored then
- * @param visit receives each record; a promise makes the reader wait
+ * @param visit receives each record and lease; a promise makes the reader wait
  * @throws UsageError `file_invalid`, `file_damaged`
  */
 export async function readExport(
   chunks: AsyncIterable<Uint8Array>,
   isTornAllowed: boolean,
-  visit: (record: StoredRecord, line: number, endsAt: number) => Promise<void> | null = () => null,
+  visit: (entry: Entry, line: number, endsAt: number) => Promise<void> | null = () => null,
 ): Promise<ExportReader> {
   const reader = new ExportReader();
   try {
     for await (const lines of linesOf(chunks)) {
       for (const line of lines) {
         if (!line.isWhole && isTornAllowed) return reader;
-        const record = line.isWhole ? reader.read(line) : cutShort(reader);
-        const visited = record === null ? null : visit(record, reader.lines, line.endsAt);
+        const entry = line.isWhole ? reader.read(line) : cutShort(reader);
+        const visited = entry === null ? null : visit(entry, reader.lines, line.endsAt);
         if (visited !== null) await visited;
       }
     }

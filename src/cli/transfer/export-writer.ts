@@ -1,13 +1,13 @@
 /** Writes an export: header, records and trailer, with a checksum over all bytes before the trailer. */
 import { createHash, type Hash } from "node:crypto";
-import type { StoredRecord } from "../../wire/edge/transfer.ts";
 import {
-  countRecord,
+  countEntry,
+  entryLine,
   headerLine,
   noCounts,
-  recordLine,
   trailerLine,
   type Counts,
+  type Entry,
   type Header,
 } from "./format.ts";
 
@@ -19,6 +19,7 @@ export type Write = (bytes: Uint8Array) => Promise<void>;
 
 /** State of an export that is continued. */
 export interface Begun {
+  readonly header: Header;
   /** Records so far, those of an earlier run included. */
   readonly counts: Counts;
   readonly hash: Hash;
@@ -31,6 +32,7 @@ export class ExportWriter {
   /** SHA-256 of everything before the trailer. */
   readonly #hash: Hash;
   readonly #write: Write;
+  #hasLeases: boolean;
   /** Lines that are not written yet. */
   #lines = "";
 
@@ -39,19 +41,21 @@ export class ExportWriter {
     this.#write = write;
     this.counts = begun?.counts ?? noCounts();
     this.#hash = begun?.hash ?? createHash("sha256");
+    this.#hasLeases = begun?.header.hasLeases ?? false;
   }
 
   /** Writes the header at once: a file without one is not recognized as an export. */
   async header(header: Header): Promise<void> {
+    this.#hasLeases = header.hasLeases;
     this.#lines += headerLine(header);
     await this.#flush();
   }
 
-  /** Writes a page of records. The page is complete on disk or in the pipe when this resolves. */
-  async records(records: readonly StoredRecord[]): Promise<void> {
-    for (const record of records) {
-      countRecord(this.counts, record);
-      this.#lines += recordLine(record);
+  /** Writes a page of records or leases. The page is complete on disk or in the pipe when this resolves. */
+  async entries(entries: readonly Entry[]): Promise<void> {
+    for (const entry of entries) {
+      countEntry(this.counts, entry);
+      this.#lines += entryLine(entry);
       if (this.#lines.length >= CHUNK_LENGTH) await this.#flush();
     }
     await this.#flush();
@@ -60,7 +64,9 @@ export class ExportWriter {
   /** Writes the trailer. It is not part of its own checksum. */
   async trailer(finishedAtMs: number): Promise<void> {
     const sha256 = this.#hash.copy().digest("hex");
-    this.#lines += trailerLine({ ...this.counts, finishedAtMs, sha256 });
+    const { leases, ...counts } = this.counts;
+    const counted = this.#hasLeases ? { ...counts, leases } : counts;
+    this.#lines += trailerLine({ ...counted, finishedAtMs, sha256 });
     await this.#flush();
   }
 

@@ -12,7 +12,7 @@ import type { RecordSource } from "./source.ts";
 
 /** The outcome of an export. */
 export interface Exported extends Counts {
-  /** Records that an earlier run had written. */
+  /** Records and leases that an earlier run had written. */
   readonly resumed: number;
 }
 
@@ -149,23 +149,28 @@ export async function exportAll(
   found: ExportReader | null,
   progress: Progress,
 ): Promise<Exported> {
-  const header: Header = { startedAtMs: Date.now(), source: source.name, prefix };
+  const { name, hasLeases } = source;
+  const header: Header = { startedAtMs: Date.now(), source: name, prefix, hasLeases };
   if (found !== null) assertSameExport(found.header, header);
   const writer = new ExportWriter(write, found);
-  const resumed = writer.counts.records;
+  const resumed = entriesOf(writer.counts);
   // The header waits for the source's first answer, so that a failed call leaves no file behind.
   let hasHeader = found !== null;
   // Each page is written before the next is used, so a slow disk slows the source down.
-  for await (const records of source.pages()) {
+  for await (const entries of source.pages()) {
     if (!hasHeader) await writer.header(header);
     hasHeader = true;
-    await writer.records(records);
-    progress.update(writer.counts.records, writer.counts.records);
+    await writer.entries(entries);
+    const count = entriesOf(writer.counts);
+    progress.update(count, count);
   }
   if (!hasHeader) await writer.header(header);
   await writer.trailer(Date.now());
   return { ...writer.counts, resumed };
 }
+
+/** Records and leases. */
+export const entriesOf = ({ records, leases }: Counts): number => records + leases;
 
 /** Writes to standard output. */
 export const writeTo =
@@ -179,6 +184,12 @@ function assertSameExport(found: Header, asked: Header): void {
     throw new UsageError(
       "resume_mismatch",
       `the file is an export of ${found.source}, not of ${asked.source}`,
+    );
+  }
+  if (found.hasLeases !== asked.hasLeases) {
+    throw new UsageError(
+      "resume_mismatch",
+      `the file is an export ${found.hasLeases ? "with" : "without"} leases: ${found.hasLeases ? "add" : "leave out"} --leases`,
     );
   }
   if (base64Of(found.prefix) !== base64Of(asked.prefix)) {

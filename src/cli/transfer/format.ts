@@ -5,25 +5,37 @@
  *     {"key":"views","quota":"5","unit":"ms","expiresAtNs":"1700000000000000000"}
  *     {"keyBase64":"/w==","value":"text","unit":"s","expiresAtNs":"…"}
  *     {"pair":["consumer","resource"],"quota":"1","unit":"s","expiresAtNs":"…"}
- *     {"end":true,"records":3,"counters":2,"buffers":1,"pairs":1,"finishedAtMs":…,"sha256":"…"}
+ *     {"semaphore":"gpu","leaseId":"…","resources":2,"expiresAtMs":1700000000000}
+ *     {"end":true,"records":3,"counters":2,"buffers":1,"pairs":1,"leases":1,"finishedAtMs":…,"sha256":"…"}
  *
- * A header, one line per record, and a trailer, whose checksum covers all bytes before it; a file that was cut short
+ * A file with leases has version 2, and one without them version 1, as earlier releases read it.
+ *
+ * A header, one line per record or lease, and a trailer, whose checksum covers all bytes before it; a file that was cut short
  * has no trailer. Numbers above 2^53, which JSON readers round, are decimal text. Bytes are text if they are UTF-8
  * without control characters, and base64 otherwise.
  */
 import * as v from "valibot";
+import { U32_MAX } from "../../wire/edge/command.ts";
+import type { StoredLease } from "../../wire/edge/lease-transfer.ts";
 import type { RecordKey, StoredRecord } from "../../wire/edge/transfer.ts";
 import { base64Of, textOf } from "../text.ts";
 
 export const FORMAT = "throttr-edge-export";
-export const VERSION = 1;
+/** Of a file without leases, and of one with them. */
+const [VERSION, VERSION_WITH_LEASES] = [1, 2];
 /** No record makes a longer line, so a longer one is not from an export. It bounds the memory of a reader. */
 export const LINE_BYTES_MAX = 8 << 20;
 
-/** Semaphores are not exported: their holders are connections and leases of the server that was exported. */
-const LEFT_OUT = ["semaphores"];
-const NOTE =
-  "not a snapshot: each record is as it was when it was read; semaphores are left out, because their holders belong to the exported server";
+const NOT_A_SNAPSHOT = "not a snapshot: each record is as it was when it was read";
+/** What a file lacks, without and with leases: a connection holds only as long as it lives, so that it can't be moved. */
+const WITHOUT_LEASES = {
+  leftOut: ["semaphores"],
+  note: `${NOT_A_SNAPSHOT}; semaphores are left out: export --leases has the leases`,
+};
+const WITH_LEASES = {
+  leftOut: ["semaphores of connections"],
+  note: `${NOT_A_SNAPSHOT}; what connections hold of semaphores is left out, as it ends with them`,
+};
 /** Characters that editors and terminals do not show: C0 except tab and line ends, DEL and C1. */
 // oxlint-disable-next-line eslint/no-control-regex
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/;
@@ -57,9 +69,9 @@ const u64 = v.pipe(
 /** The header allows unknown fields: later releases may say more without a new version. */
 const headerSchema = v.object({
   format: v.literal(FORMAT, `expected ${FORMAT}`),
-  version: v.literal(
-    VERSION,
-    `expected version ${VERSION}; a newer throttr-edge may read this file`,
+  version: v.picklist(
+    [VERSION, VERSION_WITH_LEASES],
+    `expected version ${VERSION} or ${VERSION_WITH_LEASES}; a newer throttr-edge may read this file`,
   ),
   startedAtMs: wholeNumber,
   source: v.string(),
@@ -74,6 +86,7 @@ const trailerSchema = v.strictObject({
   counters: wholeNumber,
   buffers: wholeNumber,
   pairs: wholeNumber,
+  leases: v.optional(wholeNumber),
   finishedAtMs: wholeNumber,
   sha256: v.pipe(v.string(), v.hash(["sha256"], "expected 64 hexadecimal digits")),
 });
@@ -94,10 +107,24 @@ const recordSchema = v.strictObject({
   expiresAtNs: u64,
 });
 
+/** A lease, whose name has two spellings. */
+const leaseSchema = v.strictObject({
+  semaphore: v.optional(text),
+  semaphoreBase64: v.optional(base64),
+  leaseId: v.pipe(v.string(), v.uuid("expected a UUID")),
+  resources: v.pipe(wholeNumber, v.minValue(1), v.maxValue(U32_MAX)),
+  expiresAtMs: wholeNumber,
+});
+
+/** What a line between header and trailer has. */
+export type Entry = StoredRecord | StoredLease;
+
 /** The header of an export. */
 export type Header = Pick<v.InferOutput<typeof headerSchema>, "startedAtMs" | "source"> & {
   /** Prefix of the exported keys; empty for all. */
   readonly prefix: Uint8Array;
+  /** The file has leases behind its records. */
+  readonly hasLeases: boolean;
 };
 
 /** How many records a file has. */
@@ -107,6 +134,8 @@ export interface Counts {
   buffers: number;
   /** Counters under pairs (dialect 2); `counters` includes them. */
   pairs: number;
+  /** Beside the records. */
+  leases: number;
 }
 
 /** The last line: the counts, when the export ended, and the SHA-256 of all bytes before it. */
@@ -115,14 +144,27 @@ export type Trailer = Omit<v.InferOutput<typeof trailerSchema>, "end">;
 /** An invalid line. The message names the field and what was expected. */
 export class LineError extends Error {}
 
-export const noCounts = (): Counts => ({ records: 0, counters: 0, buffers: 0, pairs: 0 });
+export const noCounts = (): Counts => ({
+  records: 0,
+  counters: 0,
+  buffers: 0,
+  pairs: 0,
+  leases: 0,
+});
 
-/** Counts a record. */
-export function countRecord(counts: Counts, record: StoredRecord): void {
+/** Counts a record or lease. */
+export function countEntry(counts: Counts, record: Entry): void {
+  if (isLease(record)) {
+    counts.leases++;
+    return;
+  }
   counts.records++;
   counts[record.kind === "counter" ? "counters" : "buffers"]++;
   if (isPair(record.key)) counts.pairs++;
 }
+
+/** Whether a line has a lease. */
+export const isLease = (entry: Entry): entry is StoredLease => "leaseId" in entry;
 
 /** Whether a key is a pair of consumer and resource (dialect 2). */
 export function isPair(key: RecordKey): key is Extract<RecordKey, readonly unknown[]> {
@@ -133,20 +175,23 @@ export function isPair(key: RecordKey): key is Extract<RecordKey, readonly unkno
 const line = (fields: object): string => `${JSON.stringify(fields)}\n`;
 
 /** The first line: the format, then where the records are from. */
-export function headerLine({ startedAtMs, source, prefix }: Header): string {
+export function headerLine({ startedAtMs, source, prefix, hasLeases }: Header): string {
   return line({
     format: FORMAT,
-    version: VERSION,
+    version: hasLeases ? VERSION_WITH_LEASES : VERSION,
     startedAtMs,
     source,
     ...(prefix.length === 0 ? {} : bytesField("prefix", prefix)),
-    leftOut: LEFT_OUT,
-    note: NOTE,
+    ...(hasLeases ? WITH_LEASES : WITHOUT_LEASES),
   });
 }
 
-/** The line of a record, counter or buffer. */
-export function recordLine(record: StoredRecord): string {
+/** The line of a record, counter or buffer, or of a lease. */
+export function entryLine(record: Entry): string {
+  if (isLease(record)) {
+    const { name, leaseId, resources, expiresAtMs } = record;
+    return line({ ...bytesField("semaphore", bytesOf(name)), leaseId, resources, expiresAtMs });
+  }
   const { unit, expiresAtNs } = record;
   return line({
     ...keyField(record.key),
@@ -165,25 +210,39 @@ export function trailerLine(trailer: Trailer): string {
 
 /** @throws LineError */
 export function readHeader(bytes: Uint8Array): Header {
-  const { startedAtMs, source, prefix, prefixBase64 } = checked(headerSchema, jsonOf(bytes));
-  return { startedAtMs, source, prefix: bytesOfField(prefix, prefixBase64) ?? new Uint8Array(0) };
+  const fields = checked(headerSchema, jsonOf(bytes));
+  const { version, startedAtMs, source, prefix, prefixBase64 } = fields;
+  return {
+    startedAtMs,
+    source,
+    prefix: bytesOfField(prefix, prefixBase64) ?? new Uint8Array(0),
+    hasLeases: version === VERSION_WITH_LEASES,
+  };
 }
 
 /**
- * Reads a line after the header: a record or the trailer.
+ * Reads a line after the header: a record, a lease or the trailer.
  *
  * @throws LineError
  */
-export function readLine(bytes: Uint8Array): StoredRecord | Trailer {
+export function readLine(bytes: Uint8Array): Entry | Trailer {
   const json = jsonOf(bytes);
-  if (typeof json === "object" && json !== null && "end" in json) {
-    return checked(trailerSchema, json);
+  if (typeof json === "object" && json !== null) {
+    if ("end" in json) return checked(trailerSchema, json);
+    if ("leaseId" in json) return leaseOf(checked(leaseSchema, json));
   }
   return recordOf(checked(recordSchema, json));
 }
 
 /** Only a trailer has a checksum. */
-export const isTrailer = (read: StoredRecord | Trailer): read is Trailer => "sha256" in read;
+export const isTrailer = (read: Entry | Trailer): read is Trailer => "sha256" in read;
+
+function leaseOf(fields: v.InferOutput<typeof leaseSchema>): StoredLease {
+  const { leaseId, resources, expiresAtMs } = fields;
+  const name = bytesOfField(fields.semaphore, fields.semaphoreBase64);
+  if (name === null) throw new LineError("expected one of semaphore and semaphoreBase64");
+  return { name, leaseId, resources, expiresAtMs };
+}
 
 /**
  * A record from its fields. The schema can't say that exactly one of several fields is required.

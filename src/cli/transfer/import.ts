@@ -3,14 +3,14 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { UsageError } from "../failure.ts";
 import { readExport } from "./export-reader.ts";
-import { isTrailer, readLine, type Counts } from "./format.ts";
+import { isLease, isTrailer, readLine, type Counts } from "./format.ts";
 import { linesOf } from "./lines.ts";
 import type { Restorer } from "./restorer.ts";
 
 /** The contents of a file, counted without restoring anything. */
 export interface Survey {
   readonly counts: Counts;
-  /** Records that have expired, by the local clock. */
+  /** Records and leases that have expired, by the local clock. */
   readonly expired: number;
   readonly bytes: number;
   readonly sha256: string;
@@ -26,10 +26,12 @@ export async function survey(
   chunks: AsyncIterable<Uint8Array>,
   isPartial: boolean,
 ): Promise<Survey> {
-  const nowNs = BigInt(Date.now()) * 1_000_000n;
+  const nowMs = Date.now();
+  const nowNs = BigInt(nowMs) * 1_000_000n;
   let expired = 0;
-  const reader = await readExport(chunks, isPartial, (record) => {
-    if (record.expiresAtNs <= nowNs) expired++;
+  const reader = await readExport(chunks, isPartial, (entry) => {
+    const isOver = isLease(entry) ? entry.expiresAtMs <= nowMs : entry.expiresAtNs <= nowNs;
+    if (isOver) expired++;
     return null;
   });
   // Throws for a file that was cut short before the end of its header.
@@ -43,8 +45,8 @@ export async function importStream(
   isPartial: boolean,
   restorer: Restorer,
 ): Promise<void> {
-  const reader = await readExport(chunks, isPartial, (record, line, endsAt) =>
-    restorer.add(record, { line, endsAt }),
+  const reader = await readExport(chunks, isPartial, (entry, line, endsAt) =>
+    restorer.add(entry, { line, endsAt }),
   );
   void reader.header;
   await restorer.end();
@@ -54,11 +56,12 @@ export async function importStream(
 export async function importFile(
   name: string,
   from: { readonly line: number; readonly endsAt: number },
-  { bytes }: Survey,
+  { bytes, counts }: Survey,
   restorer: Restorer,
 ): Promise<void> {
   let { line } = from;
   if (from.endsAt >= bytes) return;
+  if (counts.leases > 0) await restorer.assertLeases();
   const chunks = createReadStream(name, { start: from.endsAt, end: bytes - 1 });
   for await (const lines of linesOf(chunks)) {
     for (const { bytes, endsAt } of lines) {

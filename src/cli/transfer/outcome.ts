@@ -11,12 +11,13 @@ import { failedTotal, type Restorer } from "./restorer.ts";
 /** Prints the outcome. For an export to standard output it goes to standard error. */
 export async function tellExport(
   { host, output, flags }: Invocation,
-  { records, counters, buffers, pairs, resumed }: Exported,
+  { records, counters, buffers, pairs, leases, resumed }: Exported,
   remarks: readonly string[],
   isPipe = false,
 ): Promise<void> {
   const text = [
     `${headOf(flags)}${records} records exported: ${counters} counters (${pairs} under pairs), ${buffers} buffers`,
+    ...leasesTold(leases, "exported"),
     ...(resumed > 0 ? [`${resumed} of them by an earlier run`] : []),
     ...remarks,
   ].join("\n");
@@ -25,7 +26,7 @@ export async function tellExport(
     host.stderr.write(`${text}\n`);
     return;
   }
-  const json = { records, counters, buffers, pairs, resumed, remarks };
+  const json = { records, counters, buffers, pairs, leases, resumed, remarks };
   await output.print({ ...namedBy(flags), ...json }, () => text);
 }
 
@@ -34,11 +35,12 @@ export async function tellSurvey(
   { output, flags }: Invocation,
   { counts, expired }: Survey,
 ): Promise<void> {
-  const { records, counters, buffers, pairs } = counts;
-  const json = { dryRun: true, records, counters, buffers, pairs, expired };
+  const { records, counters, buffers, pairs, leases } = counts;
+  const json = { dryRun: true, records, counters, buffers, pairs, leases, expired };
   await output.print({ ...namedBy(flags), ...json }, () =>
     [
       `${headOf(flags)}${records} records would be imported: ${counters} counters (${pairs} under pairs), ${buffers} buffers`,
+      ...leasesTold(leases, "would be imported"),
       `${expired} of them have expired`,
     ].join("\n"),
   );
@@ -71,6 +73,10 @@ export async function tellImport(
   );
   return failedCount === 0 ? ExitCode.done : ExitCode.server;
 }
+
+/** A line about leases, if there are any. */
+const leasesTold = (leases: number, what: string): string[] =>
+  leases === 0 ? [] : [`${leases} leases ${what}`];
 
 /** Says which namespace an outcome is of, where one was named. */
 const headOf = ({ namespace }: ConnectionOptions): string =>

@@ -8,13 +8,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { CallOptions } from "../../client/calls/call.ts";
 import type { ThrottrClient } from "../../client/client.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import type { RestorePolicyName, RestoreResult, StoredRecord } from "../../wire/edge/transfer.ts";
+import type { RestorePolicyName, RestoreResult } from "../../wire/edge/transfer.ts";
+import { isLease, type Entry } from "./format.ts";
+import { unlessUnknown } from "./source.ts";
 
 /** Limits of a batch: they keep a message well below the largest that a server accepts. */
 const BATCH_RECORDS_MAX = 500;
 const BATCH_BYTES_MAX = 512 << 10;
-/** Bytes of a record besides key and value, at most. */
-const RECORD_BYTES = 32;
+/** Bytes of a record besides key and value, at most; of a lease, besides the name. */
+const ENTRY_BYTES = 48;
 /** Enough to keep the server busy over a slow network, and few enough to hold in memory. */
 const BATCHES_UNDER_WAY_MAX = 4;
 /** With the pauses between them, about 6 s: a deployment or a restarted object is back by then. */
@@ -34,12 +36,16 @@ const REPEATABLE: ReadonlySet<string> = new Set([
 
 /** Codes that concern a single record. Any other code would meet every record, so it ends the import. */
 const OF_A_RECORD: ReadonlySet<string> = new Set([
+  "expires_at_ms_invalid",
   "expires_at_ns_invalid",
   "frame_too_large",
   "key_invalid",
   "kind_invalid",
+  "lease_invalid",
+  "name_invalid",
   "prefix_missing",
   "quota_invalid",
+  "resources_invalid",
   "shard_full",
   "unit_invalid",
   "value_invalid",
@@ -79,14 +85,22 @@ export const restoreTotal = ({ restored, kept, expired, failed }: RestoreCounts)
 export const failedTotal = (failed: RestoreCounts["failed"]): number =>
   Object.values(failed).reduce((sum, count) => sum + count, 0);
 
-/** A record that waits for its batch, and its line in the file. */
-interface Entry {
-  readonly record: StoredRecord;
+/** A record or lease that waits for its batch, and its line in the file. */
+interface Waiting {
+  readonly entry: Entry;
   readonly line: number;
 }
 
+/** Over long ago, so that restoring it changes nothing. */
+const ENDED_LEASE = {
+  name: "import",
+  leaseId: "00000000-0000-4000-8000-000000000000",
+  resources: 1,
+  expiresAtMs: 0,
+};
+
 interface Batch {
-  readonly entries: readonly Entry[];
+  readonly entries: readonly Waiting[];
   /** Place of its last record. */
   readonly end: Position;
   readonly outcome: Promise<readonly Outcome[]>;
@@ -113,13 +127,15 @@ export class Restorer {
   done: Position | null = null;
   readonly #settings: RestoreSettings;
   /** The batch that is being filled. */
-  #gathered: Entry[] = [];
+  #gathered: Waiting[] = [];
   /** Its size as it will be sent, at least. */
   #gatheredBytes = 0;
   /** The place of the last record that was added. */
   #end: Position = { line: 0, endsAt: 0 };
   /** In the order of the file: `done` may only move over batches that are complete. */
   readonly #underWay: Batch[] = [];
+  /** Whether `assertLeases` was called. */
+  #knowsLeases = false;
 
   constructor(settings: RestoreSettings) {
     this.#settings = settings;
@@ -127,13 +143,35 @@ export class Restorer {
   }
 
   /**
-   * Adds a record. Null, or a promise that the caller must await before it adds more.
+   * Checks that the server restores leases. Called before the first record where it is known that leases follow: otherwise
+   * an import would stop in the middle.
    *
-   * @throws ThrottrError, as `end`
+   * @throws ThrottrError `request_type_unknown`
    */
-  add(record: StoredRecord, position: Position): Promise<void> | null {
-    this.#gathered.push({ record, line: position.line });
-    this.#gatheredBytes += RECORD_BYTES + bytesOf(record);
+  async assertLeases(): Promise<void> {
+    this.#knowsLeases = true;
+    try {
+      await this.#settings.client.restoreLease(ENDED_LEASE, this.#settings.call);
+    } catch (error) {
+      // Another failure is not about leases alone: it meets the first record, too, which is repeated or told.
+      const failure = unlessUnknown(error, "restore leases: update it to 0.5");
+      if (failure.code === "request_type_unknown") throw failure;
+    }
+  }
+
+  /**
+   * Adds a record or lease. Null, or a promise that the caller must await before it adds more.
+   *
+   * @throws ThrottrError, as `end`, and as `assertLeases`
+   */
+  add(entry: Entry, position: Position): Promise<void> | null {
+    if (!isLease(entry) || this.#knowsLeases) return this.#add(entry, position);
+    return this.assertLeases().then(() => this.#add(entry, position) ?? undefined);
+  }
+
+  #add(entry: Entry, position: Position): Promise<void> | null {
+    this.#gathered.push({ entry, line: position.line });
+    this.#gatheredBytes += ENTRY_BYTES + bytesOf(entry);
     this.#end = position;
     const isFull =
       this.#gathered.length === BATCH_RECORDS_MAX || this.#gatheredBytes >= BATCH_BYTES_MAX;
@@ -185,20 +223,20 @@ export class Restorer {
   }
 
   /** The outcome of each record. @throws ThrottrError an error that concerns all of them */
-  async #restored(entries: readonly Entry[]): Promise<readonly Outcome[]> {
+  async #restored(entries: readonly Waiting[]): Promise<readonly Outcome[]> {
     const outcomes: (Outcome | null)[] = entries.map(() => null);
     for (let attempt = 1; ; attempt++) {
       const open = outcomes.flatMap((outcome, i) => (outcome === null ? [i] : []));
       // Calls made in the same turn of the event loop go out in one message.
-      const results = await Promise.all(open.map((i) => this.#restore(entries[i]!.record)));
+      const results = await Promise.all(open.map((i) => this.#restore(entries[i]!.entry)));
       let repeatable: ThrottrError | null = null;
-      open.forEach((entry, i) => {
+      open.forEach((index, i) => {
         const result = results[i]!;
         if (result instanceof ThrottrError && !OF_A_RECORD.has(result.code)) {
           if (!REPEATABLE.has(result.code)) throw result;
           repeatable = result;
         } else {
-          outcomes[entry] = result;
+          outcomes[index] = result;
         }
       });
       if (repeatable === null) return outcomes as Outcome[];
@@ -207,19 +245,23 @@ export class Restorer {
     }
   }
 
-  /** Restores a record; an error is an outcome here, as others of the batch may have succeeded. */
-  async #restore(record: StoredRecord): Promise<Outcome> {
+  /** Restores a record or lease; an error is an outcome here, as others of the batch may have succeeded. */
+  async #restore(entry: Entry): Promise<Outcome> {
     const { client, policy, call } = this.#settings;
+    const options = { policy, ...call };
     try {
-      return await client.restore(record, { policy, ...call });
+      if (isLease(entry)) return await client.restoreLease(entry, options);
+      return await client.restore(entry, options);
     } catch (error) {
       return ThrottrError.from(error);
     }
   }
 }
 
-/** Bytes of a record as it is sent: its key, and its value or quota. */
-function bytesOf({ key, ...rest }: StoredRecord): number {
+/** Bytes of a record as it is sent: its key, and its value or quota; of a lease, its name. */
+function bytesOf(entry: Entry): number {
+  if (isLease(entry)) return entry.name.length;
+  const { key, ...rest } = entry;
   const keyBytes = Array.isArray(key) ? key[0]!.length + key[1]!.length : key.length;
   return keyBytes + (rest.kind === "buffer" ? rest.value.length : 8);
 }

@@ -6,7 +6,7 @@ import { ThrottrError } from "../../../src/wire/edge/error.ts";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import { layoutsOf } from "../../../src/wire/throttr/requests.ts";
 import { frameEnd } from "../../../src/wire/throttr/scanner.ts";
-import { concat, EDGE, edgeBatch, EXPORT, partsOf, u32 } from "../frames/index.ts";
+import { concat, EDGE, edgeBatch, EXPORT, EXPORT_LEASES, partsOf, u32 } from "../frames/index.ts";
 import { finish } from "../engine/steps.ts";
 
 /** What becomes of a message: it goes through, is lost before, or after it was applied, or is refused. */
@@ -18,6 +18,8 @@ export class EngineTransport implements Transport {
   nowMs: number;
   /** Messages that came. */
   messages = 0;
+  /** Types of frames that a server of an earlier release lacks: a message with one is refused, and nothing is applied. */
+  unknown: readonly number[] = [];
   readonly #fateOf: (message: number) => Fate;
 
   constructor(engine: Engine, nowMs: number, fateOf: (message: number) => Fate = () => "through") {
@@ -32,12 +34,16 @@ export class EngineTransport implements Transport {
     if (fate instanceof ThrottrError) return Promise.reject(fate);
     if (fate === "unsent") return Promise.reject(new ThrottrError("connection_failed", "cut"));
     const layouts = layoutsOf(EDGE);
-    const replies: Uint8Array[] = [];
+    const frames: Uint8Array[] = [];
     for (let at = 0; at < message.length;) {
       const end = frameEnd(layouts, message, at);
-      replies.push(this.#reply(message.slice(at, end)));
+      frames.push(message.slice(at, end));
       at = end;
     }
+    if (frames.some(([type]) => this.unknown.includes(type!))) {
+      return Promise.reject(new ThrottrError("request_type_unknown", "the type of a frame"));
+    }
+    const replies = frames.map((frame) => this.#reply(frame));
     if (fate === "lost") return Promise.reject(new ThrottrError("outcome_unknown", "cut"));
     return Promise.resolve(concat(replies));
   };
@@ -47,7 +53,7 @@ export class EngineTransport implements Transport {
   }
 
   #reply(frame: Uint8Array): Uint8Array {
-    if (frame[0] === EXPORT) return this.#export(frame);
+    if (frame[0] === EXPORT || frame[0] === EXPORT_LEASES) return this.#export(frame);
     if (frame[0] === Command.remove) return this.#remove(frame);
     if (frame[0] === Command.limitAll) {
       return this.engine.limitAll(frame.slice(COMMAND_HEADER_BYTES), null, this.nowMs);
@@ -78,13 +84,14 @@ export class EngineTransport implements Transport {
     const view = new DataView(frame.buffer, frame.byteOffset + bodyAt);
     const options = view.getUint8(6);
     const keyspace = (options & 2) === 0 ? Keyspace.throttr : Keyspace.throttrPairs;
+    const query = { keyspace, prefix: frame.slice(7, bodyAt), prefixes: [] };
+    const after = (options & 1) === 0 ? null : frame.slice(bodyAt + 7);
+    const [limit, bytesMax] = [view.getUint16(0, true), view.getUint32(2, true)];
+    this.engine.advance(this.nowMs);
     const page = finish(
-      this.engine.exporting.page(
-        { keyspace, prefix: frame.slice(7, bodyAt), prefixes: [] },
-        (options & 1) === 0 ? null : frame.slice(bodyAt + 7),
-        view.getUint16(0, true),
-        view.getUint32(2, true),
-      ),
+      frame[0] === EXPORT
+        ? this.engine.exporting.page(query, after, limit, bytesMax)
+        : this.engine.leasePages.page(query, after, limit, bytesMax),
     );
     return concat([Uint8Array.of(1), u32(page.length - 2), page.subarray(0, 1), page.subarray(3)]);
   }

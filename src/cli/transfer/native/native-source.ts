@@ -27,6 +27,7 @@ export interface NativeSettings {
 
 /** LIST names the records, and QUERY and GET on further connections read their values meanwhile. */
 export class NativeSource implements RecordSource {
+  readonly hasLeases = false;
   readonly name: string;
   readonly #settings: NativeSettings;
   /** The largest value of the protocol. */
