@@ -373,6 +373,35 @@ describe("100,000 records of all kinds", () => {
     await expectSameRecords();
   });
 
+  it("leases are exported and imported behind the records, and their holders go on at the other server", async () => {
+    const acquired = await Promise.all(
+      Array.from({ length: 500 }, (_, i) =>
+        from.acquire(`job:${i % 50}`, { maximum: 100, resources: 1 + (i % 3), ttlMs: HOUR_MS }),
+      ),
+    );
+    const file = fileNamed("leases.jsonl");
+    const plain = await run(exportTo(fileNamed("plain.jsonl"), "--prefix", "job:"));
+    expect(jsonOf(plain.stdout)).toMatchObject({ records: 0, leases: 0 });
+    const exported = await run(exportTo(file, "--prefix", "job:", "--leases"));
+    expect([exported.code, exported.stderr]).toEqual([0, ""]);
+    expect(jsonOf(exported.stdout)).toMatchObject({ records: 0, leases: 500 });
+    const checked = await run(importFrom(file, "--dry-run"));
+    expect(jsonOf(checked.stdout)).toMatchObject({ leases: 500, expired: 0 });
+    const imported = await run(importFrom(file));
+    expect([imported.code, imported.stderr]).toEqual([0, ""]);
+    expect(jsonOf(imported.stdout)).toMatchObject({ restored: 500, kept: 0, failed: 0 });
+    for (let i = 0; i < 50; i++) {
+      const name = `job:${i}`;
+      expect(await to.holders(name)).toEqual(await from.holders(name));
+      expect(await to.inspectSemaphore(name)).toEqual(await from.inspectSemaphore(name));
+    }
+    const { name, leaseId } = acquired[0]!;
+    expect(await to.renew(name, leaseId, { ttlMs: 2 * HOUR_MS })).toMatchObject({ resources: 1 });
+    expect(await to.release(name, leaseId)).toBe(true);
+    const again = await run(importFrom(file, "--policy", "keep"));
+    expect(jsonOf(again.stdout)).toMatchObject({ restored: 1, kept: 499 });
+  });
+
   it("an export can be piped into an import", async () => {
     await to.removeAll("");
     const { code, stdout, stderr } = await run(["export", "--url", FROM_URL, "--prefix", "k:1"]);
