@@ -245,6 +245,7 @@ class ListedCheck {
       case "HOLDERS":
         return this.#checkSorted(pages.flatMap(({ rows }) => rows));
       case "EXPORT":
+      case "EXPORT_LEASES":
         return this.#checkByShard(pages.flatMap(({ rows }) => rows));
       case "LIST":
       case "STATS":
@@ -273,7 +274,11 @@ class ListedCheck {
 
   #checkSorted(rows: readonly ListedRow[]): void {
     const { collection } = this.#operation;
-    const stored = rows.map(({ key }) => (collection === "pairs" ? storedPair(key) : key));
+    const isById = this.#operation.by === "EXPORT_LEASES";
+    const stored = rows.map(({ key }) => {
+      if (isById) return leaseById(key);
+      return collection === "pairs" ? storedPair(key) : key;
+    });
     const wrong = rows.find((_, i) => i > 0 && stored[i]! < stored[i - 1]!);
     if (wrong === undefined) return;
     this.#violate(wrong.key, `${JSON.stringify(wrong.key)} is not in the order of the keys`);
@@ -314,6 +319,12 @@ function storedPair(key: string): string {
   const at = key.indexOf("/");
   const sizes = String.fromCharCode(at, key.length - at - 1);
   return sizes + key.slice(0, at) + key.slice(at + 1);
+}
+
+/** A lease as exports order it: by its ID, and then by the name of its semaphore. */
+function leaseById(key: string): string {
+  const at = key.lastIndexOf("/");
+  return key.slice(at + 1) + key.slice(0, at);
 }
 
 const textOf = (row: ListedRow): string =>

@@ -234,6 +234,10 @@ class Lister {
   #prefixFor({ by, hasPrefix }: Walk, isWhole: boolean): string {
     const { random } = this.#client;
     if (by === "HOLDERS") return `${this.#stock.semaphore(random)}/`;
+    // A prefix of names is one of the keys of leases, too, as these begin with the name.
+    if (by === "EXPORT_LEASES") {
+      return isWhole || random.chance(0.5) ? PREFIX : this.#stock.semaphore(random);
+    }
     return isWhole || !hasPrefix || random.chance(0.5) ? PREFIX : this.#stock.prefix(random);
   }
 

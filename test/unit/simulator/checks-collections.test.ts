@@ -145,6 +145,15 @@ describe("the checker of collections", () => {
       ],
     ],
     [
+      "leases in the order of their ids",
+      [
+        write("s/2", "", "written", { collection: "leases" }),
+        write("t/1", "", "written", { collection: "leases" }),
+        write("t/2", "", "written", { collection: "leases" }),
+        list(["t/1", "s/2", "t/2"], { by: "EXPORT_LEASES", collection: "leases" }),
+      ],
+    ],
+    [
       "pairs in the order of their sizes",
       [
         write("long/r", "1", "written", { collection: "pairs" }),
@@ -223,6 +232,15 @@ describe("the checker of collections", () => {
       "rows that are not in order",
       /not in the order/,
       [write("a", "1"), write("b", "2"), list(["b", "a"])],
+    ],
+    [
+      "leases in the order of their names",
+      /not in the order/,
+      [
+        write("s/2", "", "written", { collection: "leases" }),
+        write("t/1", "", "written", { collection: "leases" }),
+        list(["s/2", "t/1"], { by: "EXPORT_LEASES", collection: "leases" }),
+      ],
     ],
     [
       "a page that ends with a key, and is not in order",

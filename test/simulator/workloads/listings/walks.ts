@@ -141,6 +141,20 @@ export function walksFor(isOurs: (key: string) => boolean): readonly Walk[] {
       },
     })),
     {
+      by: "EXPORT_LEASES",
+      collection: "leases",
+      hasPrefix: true,
+      page: async (means, request) => {
+        const { prefix, limit, bytesMax } = request;
+        const options = { prefix, limit, bytesMax, ...cursorOf(request) };
+        const answer = await callOne(means.way(), { name: "exportLeases", given: [options] });
+        if ("failed" in answer) return answer;
+        const { leases, cursor } = answer.result;
+        const rows = leases.map(({ name, leaseId }) => ({ key: `${textOf(name)}/${leaseId}` }));
+        return pageOf(rows, cursor, { fault: tooMany(rows, limit) });
+      },
+    },
+    {
       by: "SEMAPHORES",
       collection: "semaphores",
       hasPrefix: true,

@@ -26,6 +26,7 @@ export type CallName =
   | "release"
   | "list"
   | "exportPage"
+  | "exportLeases"
   | "semaphores"
   | "holders";
 
