@@ -17,6 +17,7 @@ import { LimitsScreen } from "./screens/limits.tsx";
 import { OverviewScreen } from "./screens/overview.tsx";
 import { RecordsScreen } from "./screens/records.tsx";
 import { SemaphoresScreen } from "./screens/semaphores.tsx";
+import { ShardsScreen } from "./screens/shards.tsx";
 import { leaveTo, listenToAddress, placeStore } from "./place.ts";
 import { hasAllScopes } from "./rights.ts";
 import {
@@ -45,13 +46,17 @@ const SCREENS = {
   },
   connections: { title: "Connections", Screen: ConnectionsScreen, scopes: ["admin"] },
   semaphores: { title: "Semaphores", Screen: SemaphoresScreen, scopes: ["read", "write"] },
+  shards: { title: "Shards", Screen: ShardsScreen, scopes: ["admin"] },
   limiter: { title: "Limiter", Screen: LimiterScreen, scopes: ["read", "write"] },
 } as const;
 
 type ScreenName = keyof typeof SCREENS;
 const NAMES = Object.keys(SCREENS) as ScreenName[];
 /** The screen that leads to another one, which the navigation shows only where it does not show the first. */
-const WITHIN: Readonly<Partial<Record<ScreenName, ScreenName>>> = { limiter: "limits" };
+const WITHIN: Readonly<Partial<Record<ScreenName, ScreenName>>> = {
+  shards: "overview",
+  limiter: "limits",
+};
 const SIGN_IN = "sign-in";
 
 /** The screens that the token can use, as the navigation shows them. */

@@ -8,6 +8,7 @@ const PATHS = {
   semaphores: "M8 3h8v18H8z M12 7.5v.01 M12 12v.01 M12 16.5v.01",
   limits: "M4 15a8 8 0 0 1 16 0 M12 15l4-5 M4 19h16",
   limiter: "M5 4v16 M12 4v16 M19 4v16 M2.5 9h5 M9.5 15h5 M16.5 8h5",
+  shards: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18z M12 3v9 M12 12l7 5.5",
   close: "M6 6l12 12 M18 6L6 18",
   reload: "M20 12a8 8 0 1 1-2.5-5.8 M20 3v4h-4",
   theme: "M12 4a8 8 0 1 0 8 8 6 6 0 0 1-8-8z",

@@ -141,6 +141,9 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
             }
           >
             {overview === null ? <Skeleton rows={4} /> : <Shards overview={overview} />}
+            <a class="button plain" href="#shards">
+              Circle of hashes
+            </a>
           </Card>
           <Card title="Hubs" aside="objects that hold connections">
             {overview === null ? <Skeleton rows={2} /> : <Hubs overview={overview} />}
