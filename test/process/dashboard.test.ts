@@ -17,6 +17,7 @@ import {
   tileOf,
 } from "../support/process/dashboard-pages.ts";
 import { increment } from "../../src/wire/edge/operations.ts";
+import type { Shards } from "../../src/wire/shards.ts";
 import { WHOAMI } from "../support/frames/index.ts";
 
 const PORT = 18_850;
@@ -125,6 +126,27 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     expect(await page.locator(".plot canvas").count()).toBe(1);
     const shifted = await page.evaluate(() => (window as unknown as { shifted: number }).shifted);
     expect(shifted).toBeLessThan(0.05);
+  });
+
+  it("the circle of hashes shows each shard with its range, and what a split changes", async () => {
+    const page = await open({}, "overview");
+    await page.getByRole("link", { name: "Circle of hashes" }).click();
+    const { shards: before } = await shardsOf();
+    const circle = page.getByRole("img", { name: /^Circle: / });
+    await circle.waitFor();
+    expect(await circle.locator(".ring-range").count()).toBe(before.length);
+    expect(await page.getByRole("row").count()).toBe(1 + before.length);
+    const begun = (await dashboard.send("POST", "/v1/shards/split", {
+      namespace: "default",
+      shard: before[0]!.shard,
+    })) as { newShard: string };
+    await expect
+      .poll(async () => (await shardsOf()).shards.map(({ shard }) => shard), PATIENT)
+      .toContain(begun.newShard);
+    await page.getByRole("button", { name: "Refresh" }).click();
+    await see(page, begun.newShard);
+    expect(await circle.getAttribute("aria-label")).toContain(`${before.length + 1} shards`);
+    expect(await circle.locator(".ring-range").count()).toBe(before.length + 1);
   });
 
   it("the dashboard asks for figures only while it is visible", async () => {
@@ -629,6 +651,10 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
 
 async function counter(key: string): Promise<{ quota: string }> {
   return (await (await fetch(`${dashboard.url}/v1/counters/${key}`)).json()) as { quota: string };
+}
+
+async function shardsOf(): Promise<Shards> {
+  return (await (await fetch(`${dashboard.url}/v1/shards`)).json()) as Shards;
 }
 
 /** How often the page has asked for the live overview. */

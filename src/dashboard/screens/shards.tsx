@@ -90,7 +90,7 @@ function Legend() {
       </li>
       <li>
         <span class="swatch ring-hot" />
-        Hot: so many calls for half a minute that the shard will split
+        Hot: for half a minute, more calls than a shard should have
       </li>
     </ul>
   );
@@ -131,6 +131,10 @@ const COLUMNS: readonly Column<ShardRow>[] = [
     ),
   },
   { head: "Records", isNumber: true, cell: ({ records }) => formatCount(records) },
-  { head: "Calls", isNumber: true, cell: ({ callsPerSecond }) => formatRate(callsPerSecond) },
+  {
+    head: "Calls per second",
+    isNumber: true,
+    cell: ({ callsPerSecond }) => formatRate(callsPerSecond),
+  },
   { head: "State", cell: stateOf },
 ];

@@ -13,6 +13,7 @@ export const ALL_SCOPES = "read,write,publish,subscribe,admin";
 /** The screens of the dashboard, by the names that addresses and headings have. */
 export const SCREENS = [
   "overview",
+  "shards",
   "limits",
   "records",
   "channels",
