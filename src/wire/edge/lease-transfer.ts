@@ -14,7 +14,12 @@ import { leaseIdOf } from "./lease-id.ts";
 import { msOf } from "./milliseconds.ts";
 import { writeU64 } from "./on-key.ts";
 import { commandOf, type CommandReply, type Operation } from "./operation.ts";
-import { policyOf, readRestoreResult, type RestoreOptions, type RestoreResult } from "./transfer.ts";
+import {
+  policyOf,
+  readRestoreResult,
+  type RestoreOptions,
+  type RestoreResult,
+} from "./transfer.ts";
 import { uuidOf } from "./uuid.ts";
 
 /** A lease with all there is to know of it. */

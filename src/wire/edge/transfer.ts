@@ -111,7 +111,11 @@ export function restore(
   };
   return isPairKey(record.key)
     ? ofPair(pairOf(record.key), body)
-    : commandOf(scratch, { type: Command.restore, key: nameOf(record.key, "key"), body }, readRestoreResult);
+    : commandOf(
+        scratch,
+        { type: Command.restore, key: nameOf(record.key, "key"), body },
+        readRestoreResult,
+      );
 }
 
 export function exportPage(options: ExportOptions = {}): Operation<ExportPage> {
