@@ -36,6 +36,11 @@ class FirstKeys {
     this.#bytesMax = bytesMax;
   }
 
+  /** Keys behind this one have no room; null while all have. */
+  get last(): Uint8Array | null {
+    return this.#last;
+  }
+
   /** Adds the key of a record. @param bytes of the row that the record has on the page */
   addKeyOf(segment: Segment, slot: number, bytes: number): void {
     if (this.#last !== null && isBehind(segment, slot, this.#last)) return;
@@ -82,8 +87,12 @@ class FirstKeys {
 interface FirstKeysOptions {
   /** Records for which it is false are left out. */
   readonly isAsked?: (segment: Segment, slot: number) => boolean;
-  /** The key that a record is ordered by, null to leave it out; its own unless given. */
-  readonly keyOf?: (segment: Segment, slot: number) => Uint8Array | null;
+  /**
+   * The key that a record is ordered by, null to leave it out; its own unless given.
+   *
+   * @param last keys behind it may be left out; null while there is room for all
+   */
+  readonly keyOf?: (segment: Segment, slot: number, last: Uint8Array | null) => Uint8Array | null;
   /** Bytes of the row that a record has on the page; those of its key unless given. */
   readonly bytesOf?: (segment: Segment, slot: number) => number;
   readonly keysMax?: number;
@@ -120,7 +129,7 @@ export function* firstKeys(
       if (++live > liveMax) return;
       if (isAsked !== undefined && !isAsked(segment, slot)) return;
       if (keyOf !== undefined) {
-        const key = keyOf(segment, slot);
+        const key = keyOf(segment, slot, first.last);
         if (key === null || (after !== null && compareKeys(key, after) <= 0)) return;
         first.add(key, bytesOf?.(segment, slot) ?? key.length);
         return;

@@ -7,7 +7,7 @@
  * The order is that of lease IDs, and then of names. It does not depend on the numbers that a shard gives its semaphores,
  * so a page goes on behind a lease in whatever shard it lies by then. What connections hold is left out.
  */
-import { beginsWithAny, ByteWriter } from "../../wire/bytes.ts";
+import { beginsWithAny, ByteWriter, compareBytes } from "../../wire/bytes.ts";
 import { EXPORT_ROW_BYTES, LEASE_ID_BYTES, LEASE_KIND } from "../../wire/edge/command.ts";
 import { Keyspace } from "../../wire/keyspace.ts";
 import { EXPORT_PAGE_HEADER_BYTES } from "../export.ts";
@@ -25,6 +25,10 @@ import { HOLDING_NUMBER, readU32 } from "./stored.ts";
 /** The kind of a holder stands before its ID. */
 const ID_AT = 1;
 const RESOURCES_BYTES = 4;
+/** More of them would take too long to be put in order within one step of the walk. */
+const LEASES_MAX = 2000;
+/** Each row takes two look-ups. */
+const ROWS_OF_A_STEP = 500;
 /** Milliseconds, by TTL type. */
 const MS_UNIT = 3;
 
@@ -48,7 +52,7 @@ export class LeasePages {
   }
 
   /**
-   * The first leases behind one. A page that is not the last one has at least one lease.
+   * The first leases behind one, 2,000 at most. A page that is not the last one has at least one lease.
    *
    * @param after lease ID and name; null for the first page
    * @param bytesMax of all rows; a single one may have more
@@ -63,16 +67,15 @@ export class LeasePages {
     const isAsked = (name: Uint8Array): boolean =>
       beginsWithAny(prefixes, name, 0, name.length) &&
       beginsWithAny([prefix], name, 0, name.length);
-    const keyOf = (segment: Segment, slot: number): Uint8Array | null =>
-      this.#keyOf(segment, slot, isAsked);
     const out = new ByteWriter(4096);
     out.reserve(EXPORT_PAGE_HEADER_BYTES);
-    let rows = 0;
+    let [rows, looked] = [0, 0];
     for (let behind = after; ;) {
       this.#semaphores.expire(this.#records.clock.realMs);
       const { keys, isAll } = yield* firstKeys(this.#records, filter, behind, {
-        keyOf,
-        keysMax: Math.min(leasesMax, Math.ceil(bytesMax / (EXPORT_ROW_BYTES + LEASE_ID_BYTES))),
+        keyOf: (segment, slot, last) =>
+          mayBeOnPage(segment, slot, behind, last) ? this.#keyOf(segment, slot, isAsked) : null,
+        keysMax: Math.min(leasesMax, LEASES_MAX),
       });
       let isWhole = isAll;
       for (const key of keys) {
@@ -82,6 +85,7 @@ export class LeasePages {
           break;
         }
         if (this.#writeRow(out, key)) rows++;
+        if (++looked % ROWS_OF_A_STEP === 0) yield;
       }
       // All that were found have ended meanwhile: a page without a lease would not say where to go on.
       if (rows === 0 && !isWhole) {
@@ -94,7 +98,7 @@ export class LeasePages {
     }
   }
 
-  /** Lease ID and name of a holding; null for a connection's, and for a semaphore that is not asked for. */
+  /** Lease ID and name of a lease; null for the holding of a connection, and for a semaphore that is not asked for. */
   #keyOf(
     { slots, arena }: Segment,
     slot: number,
@@ -132,4 +136,17 @@ export class LeasePages {
     out.u32(held.resources);
     return true;
   }
+}
+
+/** By its ID alone, whether a lease may lie between two others: names are looked up for few of all leases. */
+function mayBeOnPage(
+  { slots, arena }: Segment,
+  slot: number,
+  after: Uint8Array | null,
+  last: Uint8Array | null,
+): boolean {
+  const at = slots[slot + KEY_AT]! + ID_AT;
+  const isWithin = (lease: Uint8Array, sign: 1 | -1): boolean =>
+    sign * compareBytes(arena, at, LEASE_ID_BYTES, lease, 0, LEASE_ID_BYTES) >= 0;
+  return (after === null || isWithin(after, 1)) && (last === null || isWithin(last, -1));
 }
