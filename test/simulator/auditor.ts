@@ -21,9 +21,9 @@ import { nameOf } from "./witness.ts";
 
 /** How often it looks, in ms of virtual time. */
 export const AUDIT_MS = 5000;
-/** So long all calls of a run may take at most, with all that can happen to them one after the other. */
+/** The longest that a call may take, with all that can happen to it one after the other. */
 const ANSWER_MS = 300_000;
-/** So long after its clients a run is at rest: longer than any connection may stall, and any holder is looked for. */
+/** A run is at rest this long after its clients have ended: longer than a connection may stall, and than a shard looks for a holder. */
 export const REST_MS = 180_000;
 const STALL_TIMEOUT_MS = 30_000;
 const HOLDER_TIMEOUT_MS = 15_000;

@@ -51,6 +51,8 @@ export type Linearization<State, Operation, Outcome> =
 /** Points of a search before it is given up: about a second, for some key of every twentieth run. */
 const POINTS_MAX = 20_000;
 const STATES_SHOWN = 5;
+/** Points of a search that goes straight on. Where there is an order, few searches need more. */
+const STRAIGHT_POINTS = 500;
 /** States that are followed through the unknown calls of a connection. */
 const RUN_STATES_MAX = 4;
 
@@ -477,10 +479,17 @@ class Numbers<Value> {
   }
 }
 
-/** Points from which a search goes on: those that have come farthest first, of these the likely ones, and then in their order. */
+/**
+ * Points from which a search goes on: those that have come farthest, of these the likely ones, and then in their order. Of a
+ * long search every second one is of another rank, one rank after the other: a search that has come far on a wrong way would else
+ * try all of that way before what it left out early.
+ */
 class OpenPoints<State> {
   readonly #ranks: { likely: OpenPoint<State>[]; others: OpenPoint<State>[]; taken: number }[] = [];
   #farthest = -1;
+  /** The rank whose turn is next. */
+  #next = 0;
+  #taken = 0;
 
   add(point: OpenPoint<State>, rank: number, isLikely = false): void {
     const ofRank = (this.#ranks[rank] ??= { likely: [], others: [], taken: 0 });
@@ -489,13 +498,33 @@ class OpenPoints<State> {
   }
 
   take(): OpenPoint<State> | null {
+    const isInTurn = ++this.#taken > STRAIGHT_POINTS && this.#taken % 2 === 0;
+    return (isInTurn ? this.#takeInTurn() : null) ?? this.#takeFarthest();
+  }
+
+  #takeFarthest(): OpenPoint<State> | null {
     for (; this.#farthest >= 0; this.#farthest--) {
-      const ofRank = this.#ranks[this.#farthest];
-      if (ofRank === undefined) continue;
-      const { likely, others, taken } = ofRank;
-      if (likely.length > 0) return likely.pop()!;
-      if (taken < others.length) return others[ofRank.taken++]!;
+      const point = this.#takeOf(this.#farthest);
+      if (point !== null) return point;
     }
     return null;
+  }
+
+  /** Null where a round ends, too. */
+  #takeInTurn(): OpenPoint<State> | null {
+    while (this.#next <= this.#farthest) {
+      const point = this.#takeOf(this.#next++);
+      if (point !== null) return point;
+    }
+    this.#next = 0;
+    return null;
+  }
+
+  #takeOf(rank: number): OpenPoint<State> | null {
+    const ofRank = this.#ranks[rank];
+    if (ofRank === undefined) return null;
+    const { likely, others, taken } = ofRank;
+    if (likely.length > 0) return likely.pop()!;
+    return taken < others.length ? others[ofRank.taken++]! : null;
   }
 }
