@@ -156,7 +156,6 @@ const CRASHES: Readonly<Record<string, readonly string[]>> = {
     "scheduler.wait",
     "change",
     "listenTo",
-    "publish",
     "publishAll",
     "kv.get",
     "kv.put",
