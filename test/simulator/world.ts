@@ -259,7 +259,7 @@ export class World {
     const life = this.cluster.site.running;
     if (error instanceof LifeOver || life?.isOver === true) return;
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    this.#violate("Unhandled rejections", life?.name ?? "nobody", text);
+    this.#violate("Unhandled rejections", life?.name ?? "no object", text);
   }
 
   #endEvent(): void {
