@@ -226,7 +226,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "if (image.keyspace === Keyspace.reservations) this.#reservations.noteRestored();",
     planted: "",
     workload: "limits",
-    seed: 13,
+    seed: 2,
   },
   {
     name: "a repeated reservation is charged again",
@@ -234,7 +234,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "if (before !== null) {",
     planted: "if (before === undefined) {",
     workload: "limits",
-    seed: 1,
+    seed: 2,
   },
   {
     name: "limits together are charged in part where one refuses",
@@ -242,7 +242,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "if (isGranted)\n      this.#charge(",
     planted: "if (all.length > 0)\n      this.#charge(",
     workload: "limits",
-    seed: 8,
+    seed: 3,
   },
   {
     name: "limits together stay charged where another shard refuses",
@@ -251,7 +251,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "",
     workload: "limits",
     isCalm: true,
-    seed: 1,
+    seed: 2,
   },
   {
     name: "a full bucket keeps the rights of old charges",
@@ -259,7 +259,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "known.cut(limiter.missing(state, nowNs));",
     planted: "",
     workload: "limits",
-    seed: 1,
+    seed: 86,
   },
   {
     name: "units that an isolate has drawn have no end",
