@@ -43,7 +43,6 @@ const CALLS = [
  */
 const COMMITS = [
   "Shard CREATE TABLE journal",
-  "Shard CREATE TABLE snapshot",
   "Shard DROP TABLE journal",
   "Shard INSERT INTO journal",
   "Shard INSERT INTO snapshot",
