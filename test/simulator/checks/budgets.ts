@@ -122,6 +122,8 @@ const LIFE_ROWS = 8;
 const ALARM_INTERVAL_MS = 1000;
 /** Alarms that ring at once until a life knows by how much the platform's clock is ahead: each tries twice as much. */
 const ALARM_TRIES = 9;
+/** The three tables of a group, two rows each, and its head: a group that has become empty drops them. */
+const GROUP_FIRST_ROWS = 7;
 /** The head of a group, and what a life stores of a burst that the one before has begun. */
 const GROUP_LIFE_ROWS = 4;
 /** Groups of a namespace; the window of a bridge. */
@@ -240,7 +242,7 @@ function groupRowsMax(figures: GroupPrices): number {
   // The last subscriber that leaves a numbered channel writes when that was.
   const joins = 3 * (changes + listens);
   const numbers = 2 * listens + 2 * publishCalls + channels;
-  return joins + numbers + 2 * keptRows + GROUP_LIFE_ROWS * lives;
+  return joins + numbers + 2 * keptRows + (GROUP_FIRST_ROWS + GROUP_LIFE_ROWS) * lives;
 }
 
 export function checkHubBudgets(
