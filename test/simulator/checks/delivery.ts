@@ -70,6 +70,7 @@ export class Delivery {
 
   /** A message may be lost to a connection. */
   mayMiss(connection: Connection, publication: Publication): boolean {
+    if (this.#mayBeWithCopy(connection)) return true;
     const carriages = this.#carriagesOf(connection, publication);
     if (carriages.length > 0) {
       return carriages.some(({ call }) => call.hasFailed || call.isTakenByCopy);
@@ -87,6 +88,11 @@ export class Delivery {
     if (this.#facts.hadCopy(group, begun, until)) return true;
     // It waited for the Hub in the memory of its group, which was reset.
     return this.#wasSlow(group, hub, publication) && this.#facts.wasReset(group, begun, NEVER);
+  }
+
+  /** Its Hub had a second copy while it was opened: one of the two has it, and messages may come to the other. */
+  #mayBeWithCopy({ hub, begun, opened }: Connection): boolean {
+    return this.#facts.hadCopy(hub, begun, opened ?? NEVER);
   }
 
   /** A message came behind a later one of its publisher, and may: the group had it under way when it was reset, or got a second copy. */

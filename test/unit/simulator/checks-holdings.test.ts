@@ -764,6 +764,17 @@ describe("the checker of channels", () => {
     }
   });
 
+  it("accepts a message that a connection misses whose Hub had a second copy while it was opened, and no other", () => {
+    const steps = [subscribe(1, 10), publish(1, 20, { status: 0 }, { to: 40 })];
+    const checkCopied = (from: number, until: number): string => {
+      const facts = new Facts();
+      facts.addStale({ object: HUB, asOf: at(from), until: at(until) });
+      return check(steps, { 1: {} }, facts, [carriage(1, 21, 39)]);
+    };
+    expect(checkCopied(0, 50)).toBe("");
+    expect(checkCopied(15, 50)).toContain("connection 1 never got message 1");
+  });
+
   it("accepts a late message of a publisher that was answered without a slow Hub, and misses one that never comes", () => {
     const steps = [subscribe(1, 10), publish(1, 20, { status: 0 }, { to: 2030 })];
     const late = [carriage(1, 21, 3000, { taken: at(2900) })];
