@@ -53,7 +53,7 @@ export interface Entrance {
   readonly env: Environment;
   readonly settings: Settings;
   readonly location: string;
-  /** Of the request that opens it; null at the TCP door, whose code goes on when its client has gone. */
+  /** Of the request that opens it. Null at the TCP door: its handler runs to its end even after its client has gone. */
   readonly ctx: Pick<ExecutionContext, "waitUntil"> | null;
 }
 

@@ -1,8 +1,8 @@
-/** Work of a request that has to end in order, even if its client goes meanwhile. */
+/** Work of a request that must run to its end, even if its client leaves. */
 
 /**
- * Keeps work going. The runtime drops a request when its client closes, and runs none of its code again, not even
- * `finally`: what the work has counted would stay counted for ever. Only what `waitUntil` knows goes on.
+ * Lets work run to its end. When a client closes, the runtime runs no more code of its request, not even `finally`: what the
+ * work has counted would stay counted for ever. Only promises that were given to `waitUntil` are still awaited.
  *
  * @returns the work itself
  */

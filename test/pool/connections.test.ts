@@ -383,7 +383,7 @@ describe("limits", () => {
     }
   });
 
-  it("the opening of a connection goes on when its client has gone, so that it counts only until its Hub answers", async () => {
+  it("a connection whose client leaves while it is being opened counts only until its Hub answers", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const full = async (): Promise<Response> => {
       await promise;

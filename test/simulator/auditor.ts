@@ -25,7 +25,7 @@ import { nameOf } from "./witness.ts";
 
 /** How often it looks, in ms of virtual time. */
 export const AUDIT_MS = 5000;
-/** At the disks of groups of channels it looks once in so many times, as that takes longer. */
+/** It looks at the disks of groups of channels once in this many times, as that takes longer. */
 const LOOKS_AT_GROUPS = 6;
 /** The longest that a call may take, with all that can happen to it one after the other. */
 const ANSWER_MS = 300_000;

@@ -89,7 +89,7 @@ const CRASHES: Readonly<Record<string, readonly string[]>> = {
     "sql.exec SELECT * FROM shard",
     "sql.exec SELECT row FROM snapshot",
     "sql.exec SELECT row FROM journal",
-    // Where a restart goes on with a cut of the journal.
+    // A restart that continues a cut of the journal.
     "sql.exec SELECT count",
     "sql.exec SELECT n, row FROM snapshot",
     "sql.exec CREATE TABLE shard",

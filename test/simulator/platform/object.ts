@@ -508,7 +508,7 @@ export async function resultOf(invoke: () => unknown): Promise<unknown> {
   return await invoke();
 }
 
-/** How long a life goes on that is parted from the rest: the platform ends a copy that it doesn't know any more. */
+/** How long a life lasts that the network has parted from the rest: then the platform ends it. */
 const PARTED_MS = { least: 10, most: 60_000 };
 const ALARM_RETRY_MS = 2000;
 const ALARM_RETRIES_MAX = 6;
