@@ -31,7 +31,7 @@ export class Progress {
     else if (runs % RUNS_PER_LINE === 0) this.print(this.#lineOf(totals));
   }
 
-  /** Prints a line; a bar goes on below it. */
+  /** Prints a line above the bar. */
   print(line: string): void {
     process.stderr.write(process.stderr.isTTY ? `${CLEAR_LINE}${line}\n` : `${line}\n`);
   }

@@ -9,6 +9,7 @@ import type { MiddlewareHandler } from "hono";
 import { readSettings, type Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
+import { inOrder } from "./in-order.ts";
 import { BODY_PART_BYTES, BODY_ROOM_BYTES } from "../engine/sizes.ts";
 
 /** Bytes received of unfinished bodies in this isolate, without the first part of each. */
@@ -35,10 +36,8 @@ export function readBody(
       c.set("body", new Uint8Array(0));
       return await next();
     }
-    const whole = readWhole(body, what, bytesMax, settings);
-    // The runtime drops a request when its client closes, and runs none of its code again, not even `finally`. The bytes
-    // of its body would stay counted for ever. `waitUntil` lets the read end in order.
-    c.executionCtx.waitUntil(whole.catch(() => {}));
+    // The bytes of a body that is being read are counted.
+    const whole = inOrder(c.executionCtx, readWhole(body, what, bytesMax, settings));
     c.set("body", await whole);
     await next();
   };

@@ -1,8 +1,6 @@
 /** Channels for web pages and curl: Server-Sent Events to listen, POST to publish. */
-import type { Environment } from "../base/environment.ts";
 import { missingRight, missingRightError, type Access } from "../base/access.ts";
 import { Dispatch } from "../dispatch/dispatch.ts";
-import type { Settings } from "../base/settings.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
 import { layoutsOf, RequestType } from "../wire/throttr/requests.ts";
@@ -10,7 +8,7 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import type { Caller } from "./caller.ts";
 import { EventStream } from "./event-stream.ts";
 import { escapedName, rawPath } from "./escaped-name.ts";
-import { openConnection } from "./hubs.ts";
+import { openConnection, type Entrance } from "./hubs.ts";
 import { reportFailure } from "../base/failure.ts";
 
 const PREFIX = "/channels/";
@@ -82,16 +80,14 @@ export interface Listening {
  * @throws ThrottrError `scope_missing`, `prefix_missing`
  */
 export async function openListener(
-  env: Environment,
-  settings: Settings,
-  location: string,
+  entrance: Entrance,
   access: Access,
   { channel, after, ip }: Listening,
 ): Promise<Response | null> {
   assertAllowed(access, RequestType.subscribe, channel);
   // Anything but a number is as if nothing had been sent: browsers repeat whatever id they saw last.
   const sequence = after === null || !/^\d{1,15}$/.test(after) ? null : Number(after);
-  const response = await openConnection(env, settings, location, {
+  const response = await openConnection(entrance, {
     protocolCode: PROTOCOL.code,
     transport: "events",
     access,

@@ -18,6 +18,7 @@ import { logWarning } from "../base/log.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
 import type { Settings } from "../base/settings.ts";
+import { inOrder } from "./in-order.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
 /** The location of clients whose location is unknown: TCP connections, and requests outside of Cloudflare. */
@@ -47,6 +48,15 @@ export function locationOf(request: Request): string {
   return typeof colo === "string" && /^[A-Z]{3}$/.test(colo) ? colo : NOWHERE;
 }
 
+/** Where a connection comes in. */
+export interface Entrance {
+  readonly env: Environment;
+  readonly settings: Settings;
+  readonly location: string;
+  /** Of the request that opens it. Null at the TCP door: its handler runs to its end even after its client has gone. */
+  readonly ctx: Pick<ExecutionContext, "waitUntil"> | null;
+}
+
 /**
  * Asks the Hubs of a location, one after the other, to take a connection.
  *
@@ -54,17 +64,19 @@ export function locationOf(request: Request): string {
  * yrmcds protocol
  * @throws ThrottrError `hub_failed`
  */
-export async function openConnection(
-  env: Environment,
-  settings: Settings,
-  location: string,
-  request: OpenRequest,
-): Promise<Response> {
+export async function openConnection(entrance: Entrance, request: OpenRequest): Promise<Response> {
+  const { ctx } = entrance;
+  const opened = openCounted(entrance, request);
+  return await (ctx === null ? opened : inOrder(ctx, opened));
+}
+
+async function openCounted(entrance: Entrance, request: OpenRequest): Promise<Response> {
+  const { env, settings } = entrance;
   opening++;
   try {
     if (!(await hasRoom(env, settings))) return new Response(null, { status: 503 });
     await listNamespace(env, request.access);
-    return await askHubs(env, settings, location, request);
+    return await askHubs(entrance, request);
   } finally {
     opening--;
   }
@@ -102,9 +114,7 @@ async function hasRoom(env: Environment, { CONNECTIONS_MAX }: Settings): Promise
 
 /** Asks the Hubs of a location until one has room. A Hub that is full answers 503, and the next one is asked. */
 async function askHubs(
-  env: Environment,
-  { HUBS_MAX }: Settings,
-  location: string,
+  { env, settings: { HUBS_MAX }, location }: Entrance,
   request: OpenRequest,
 ): Promise<Response> {
   const { namespace } = request.access;

@@ -29,7 +29,7 @@ import { callerOf, type Caller } from "./caller.ts";
 import { credentialsOf, subprotocolsOf } from "./credentials.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { assertHealthy } from "./health.ts";
-import { locationOf, openConnection } from "./hubs.ts";
+import { locationOf, openConnection, type Entrance } from "./hubs.ts";
 import { openLive } from "./live.ts";
 import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
 import type { Metric } from "./metrics/exposition.ts";
@@ -227,8 +227,7 @@ async function openWebSocket(
       `this server speaks ${BRIDGE_SUBPROTOCOL} with gateways: run the gateway of the server's release`,
     );
   }
-  const settings = readSettings(c.env);
-  const response = await openConnection(c.env, settings, locationOf(c.req.raw), {
+  const response = await openConnection(entranceOf(c), {
     protocolCode: protocol.code,
     transport: "websocket",
     access,
@@ -275,16 +274,11 @@ router.post("/channels/:channel{.+}", async (c) => {
 
 router.get("/channels/:channel{.+}", async (c) => {
   const channel = channelOf(c.req.url);
-  const settings = readSettings(c.env);
   const access = await accessOf(c);
   // A browser sends the header only when it reconnects by itself; a page that opens a new `EventSource` can set the
   // query alone.
   const after = c.req.header("last-event-id") ?? c.req.query("lastEventId") ?? null;
-  const opened = await openListener(c.env, settings, locationOf(c.req.raw), access, {
-    channel,
-    after,
-    ip: ipOf(c),
-  });
+  const opened = await openListener(entranceOf(c), access, { channel, after, ip: ipOf(c) });
   if (opened === null) throw connectionsMax();
   return opened;
 });
@@ -390,6 +384,13 @@ function assertMayCount(access: Access): void {
 function ipOf(c: AppContext): string {
   return (c.req.header("cf-connecting-ip") ?? "").slice(0, 45);
 }
+
+const entranceOf = (c: AppContext): Entrance => ({
+  env: c.env,
+  settings: readSettings(c.env),
+  location: locationOf(c.req.raw),
+  ctx: c.executionCtx,
+});
 
 /** The namespace has as many connections of the yrmcds protocol as it may have. */
 function yrmcdsConnectionsMax(): ThrottrError {

@@ -37,7 +37,8 @@ export async function serveTcp(socket: Socket, env: Environment): Promise<void> 
     await socket.close();
     return;
   }
-  const response = await openConnection(env, settings, NOWHERE, {
+  const entrance = { env, settings, location: NOWHERE, ctx: null };
+  const response = await openConnection(entrance, {
     protocolCode: served.protocol.code,
     transport: "tcp",
     access: accessOfPort(served, settings)!,

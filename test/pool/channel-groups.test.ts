@@ -10,7 +10,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { GroupNumbers, KEPT_MS } from "../../src/objects/channel/group-numbers.ts";
 import { GROUP_KEPT_BYTES_MAX } from "../../src/engine/sizes.ts";
 import { GroupReplay } from "../../src/objects/channel/group-replay.ts";
-import { GroupStore } from "../../src/objects/channel/group-store.ts";
+import { blobOf, GroupStore } from "../../src/objects/channel/group-store.ts";
 import { publicationsOf } from "../../src/objects/channel/one-channel.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
@@ -260,6 +260,29 @@ it("messages keep their order while their only subscriber leaves and joins again
   const pushes = concat([U16.push("c", "1"), U16.push("c", "2")]);
   expect(hex(await door.inbox.take(pushes.length))).toBe(hex(pushes));
   await door.close();
+});
+
+describe("a group on a full disk", () => {
+  it("a join after the disk was full is known after a restart, though the disk refused the head before", async () => {
+    const stub = groupOf(freshNamespace(), "c");
+    await runInDurableObject(stub, (_, { storage }) => {
+      let isFull = true;
+      const put = (key: string, value: unknown): void => {
+        if (isFull) throw new Error("database or disk is full: SQLITE_FULL");
+        storage.kv.put(key, value);
+      };
+      const get = (key: string): unknown => storage.kv.get(key);
+      const disk = { sql: storage.sql, kv: { get, put } } as unknown as DurableObjectStorage;
+      const store = new GroupStore(disk);
+      const join = (): void => store.write("INSERT INTO joins VALUES (?, ?)", blobOf("c"), "hub");
+      expect(join).toThrow(/SQLITE_FULL/);
+      expect(() => store.storeHead(7, false)).toThrow(/SQLITE_FULL/);
+      expect(store.high).toBe(0);
+      isFull = false;
+      join();
+      expect(new GroupStore(disk).rows("SELECT hub FROM joins")).toEqual([{ hub: "hub" }]);
+    });
+  });
 });
 
 describe("kept messages", () => {

@@ -10,6 +10,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
 import type { OpenRequest } from "../../src/base/calls/open-request.ts";
 import { parseSettings } from "../../src/base/settings.ts";
+import { connectionCount } from "../../src/objects/hub/connection-count.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
@@ -349,20 +350,26 @@ describe("limits", () => {
     expect(await Promise.race([gone, scheduler.wait(20_000)])).toBe("gone");
   });
 
+  const opening: OpenRequest = {
+    protocolCode: protocolByName("7.3", "uint16")!.code,
+    transport: "websocket",
+    access: OPEN_ACCESS,
+    subprotocol: null,
+    ip: "",
+    port: 0,
+    channel: null,
+    after: null,
+  };
+
   it("connections of a reset Hub do not count in CONNECTIONS_MAX", async () => {
-    const settings = { ...parseSettings(env), CONNECTIONS_MAX: 2 };
-    const opening: OpenRequest = {
-      protocolCode: protocolByName("7.3", "uint16")!.code,
-      transport: "websocket",
-      access: OPEN_ACCESS,
-      subprotocol: null,
-      ip: "",
-      port: 0,
-      channel: null,
-      after: null,
+    const entrance = {
+      env,
+      settings: { ...parseSettings(env), CONNECTIONS_MAX: 2 },
+      location: NOWHERE,
+      ctx: null,
     };
     const open = async (): Promise<number> => {
-      const { status, webSocket } = await openConnection(env, settings, NOWHERE, opening);
+      const { status, webSocket } = await openConnection(entrance, opening);
       webSocket?.accept();
       return status;
     };
@@ -374,6 +381,28 @@ describe("limits", () => {
     } finally {
       vi.useRealTimers();
     }
+  });
+
+  it("a connection whose client leaves while it is being opened counts only until its Hub answers", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const full = async (): Promise<Response> => {
+      await promise;
+      return new Response(null, { status: 429 });
+    };
+    const kept: Promise<unknown>[] = [];
+    const entrance = {
+      env: { ...env, HUB: { getByName: () => ({ fetch: full }) } } as unknown as Env,
+      settings: { ...parseSettings(env), CONNECTIONS_MAX: connectionCount() + 1 },
+      location: NOWHERE,
+      ctx: { waitUntil: (work: Promise<unknown>) => void kept.push(work) },
+    };
+    // Hubs of other tests were recounted by the test before.
+    void openConnection(entrance, opening);
+    expect(kept).toHaveLength(1);
+    expect((await openConnection({ ...entrance, env }, opening)).status).toBe(503);
+    resolve();
+    await kept[0];
+    expect((await openConnection(entrance, opening)).status).toBe(429);
   });
 
   it("surplus connections are refused, and places become free again", async () => {

@@ -4,6 +4,7 @@ import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Attachment } from "../../src/objects/hub/attachment.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
+import { RevokedTokens } from "../../src/objects/channel/revoked-tokens.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
 import { REVOKED_TOKENS_MAX } from "../../src/engine/revocations.ts";
 import { BRIDGE_SUBPROTOCOL } from "../../src/wire/bridge.ts";
@@ -461,4 +462,23 @@ describe("a revoked token for all namespaces", () => {
     await expect.poll(() => told.mock.calls.length).toBeGreaterThan(205);
     expect(told).toHaveBeenCalledTimes((await directory("*").namespacesPage(null, 1000)).length);
   });
+});
+
+it("a revocation that a full disk has refused is not in the list until it is repeated and stored", async () => {
+  const stored = new Map<string, unknown>();
+  let isFull = true;
+  const put = (key: string, value: unknown): void => {
+    if (isFull) throw new Error("database or disk is full: SQLITE_FULL");
+    stored.set(key, value);
+  };
+  const kv = { get: (key: string) => stored.get(key), put };
+  const storage = { kv, setAlarm: async () => {} } as unknown as DurableObjectStorage;
+  const tokens = new RevokedTokens("directory", storage, async () => null);
+  const id = freshId();
+  await expect(tokens.revoke(id, null)).rejects.toThrow(/SQLITE_FULL/);
+  expect(tokens.isStored).toBe(false);
+  isFull = false;
+  expect(await tokens.revoke(id, null)).toBe(true);
+  const { list } = new RevokedTokens("directory", storage, async () => null);
+  expect(list.tokens.map((token) => token.id)).toEqual([id]);
 });

@@ -54,7 +54,7 @@ async function start(): Promise<void> {
     config,
     port: HTTP_PORT,
     persistTo: join(folder, "state"),
-    variables: { ACCESS: "token", TOKEN_SECRET, YRMCDS_STATS_INTERVAL_MS: "10000" },
+    variables: { ACCESS: "token", TOKEN_SECRET },
   });
   await waitUntilReady(HTTP_PORT, []);
 }

@@ -3,8 +3,12 @@
  * have ended, and whether memory, rows and objects stay within what is promised.
  */
 import {
+  checkGroupBudgets,
+  checkHubBudgets,
   checkNamespaceBudgets,
   checkShardBudgets,
+  type GroupFigures,
+  type HubFigures,
   type NamespaceFigures,
   type Sample,
   type ShardFigures,
@@ -21,15 +25,32 @@ import { nameOf, SPLIT_NAME } from "./witness.ts";
 
 /** How often it looks, in ms of virtual time. */
 export const AUDIT_MS = 5000;
-/** So long all calls of a run may take at most, with all that can happen to them one after the other. */
+/** It looks at the disks of groups of channels once in this many times, as that takes longer. */
+const LOOKS_AT_GROUPS = 6;
+/** The longest that a call may take, with all that can happen to it one after the other. */
 const ANSWER_MS = 300_000;
-/** So long after its clients a run is at rest: longer than any connection may stall, and any holder is looked for. */
+/** A run is at rest this long after its clients have ended: longer than a connection may stall, and than a shard looks for a holder. */
 export const REST_MS = 180_000;
 const STALL_TIMEOUT_MS = 30_000;
 const HOLDER_TIMEOUT_MS = 15_000;
 const SHARD_BYTES_MAX = 25_165_824;
 const HUB_CONNECTIONS_MAX = 10_000;
 const FRAME_BYTES_MAX = 1_048_576;
+
+/** What a Hub has for all of its connections: see src/objects/hub/hub.ts. */
+interface ShownHub {
+  readonly roster: { readonly size: number };
+  readonly pendingBytes: number;
+  readonly backlog: { readonly bytes: number };
+  readonly unread: { readonly bytes: number };
+}
+
+/** What a group has in its tables: see src/objects/channel/group-joins.ts, group-replay.ts and group-numbers.ts. */
+const OF_GROUP = `
+  SELECT
+    (SELECT COALESCE(SUM(LENGTH(name) - 1 + 128), 0) FROM joins),
+    (SELECT COALESCE(SUM(bytes), 0) FROM messages),
+    (SELECT COALESCE(SUM(LENGTH(name) - 1 + 128), 0) FROM numbers WHERE name NOT IN (SELECT name FROM joins))`;
 
 /** What a shard says of itself: see src/base/calls/shard.ts. */
 interface Shown {
@@ -53,6 +74,8 @@ export class Auditor {
   readonly #run: Audited;
   readonly #checkpoints: Checkpoint[] = [];
   readonly #shards: Sample<ShardFigures>[] = [];
+  readonly #groups: Sample<GroupFigures>[] = [];
+  readonly #hubs: Sample<HubFigures>[] = [];
   readonly #begunMs = new Map<SimulatedObject, number>();
   readonly #bytesMost = new Map<SimulatedObject, number>();
   #restless: RunningLife[] | null = null;
@@ -67,7 +90,9 @@ export class Auditor {
     const at = moments.now();
     this.#checkpoints.push({ at, begun: moments.begun, ended: moments.ended });
     if (!isToday) return;
+    if (this.#checkpoints.length % LOOKS_AT_GROUPS === 0) this.#lookAtGroups();
     for (const object of cluster.objects) {
+      if (object.className === "Hub") this.#lookAtHub(object);
       if (object.className !== "Shard" || object.life?.isReady !== true) continue;
       const begunMs = this.#begunMs.get(object) ?? at.ms;
       this.#begunMs.set(object, begunMs);
@@ -91,6 +116,33 @@ export class Auditor {
         elapsedMs: at.ms - begunMs + AUDIT_MS,
       };
       this.#shards.push({ subject: object.disk.name, at, figures });
+    }
+  }
+
+  #lookAtHub({ life, disk: { name } }: SimulatedObject): void {
+    if (life?.isReady !== true) return;
+    const hub = life.instance as unknown as ShownHub;
+    const figures = {
+      connections: hub.roster.size,
+      pendingBytes: hub.pendingBytes,
+      backlogBytes: hub.backlog.bytes,
+      silentBytes: hub.unread.bytes,
+    };
+    this.#hubs.push({ subject: name, at: this.#run.moments.now(), figures });
+  }
+
+  #lookAtGroups(): void {
+    for (const { className, disk } of this.#run.cluster.objects) {
+      const isGroup = className === "Channel" || className === "Directory";
+      if (!isGroup || !disk.database.hasTable("messages")) continue;
+      const [row] = disk.database.ownRows(OF_GROUP);
+      const [joinedBytes, keptBytes, idleNumberedBytes] = row!.map(Number);
+      const figures = {
+        joinedBytes: joinedBytes!,
+        keptBytes: keptBytes!,
+        idleNumberedBytes: idleNumberedBytes!,
+      };
+      this.#groups.push({ subject: disk.name, at: this.#run.moments.now(), figures });
     }
   }
 
@@ -133,6 +185,8 @@ export class Auditor {
       ...checkRun(this.#checkpoints, rules),
       ...checkProgress(waiting, now, true, { ...rules, answerMs: REST_MS - 1 }),
       ...checkShardBudgets(this.#shards, settings, sizes),
+      ...checkGroupBudgets(this.#groups, sizes),
+      ...checkHubBudgets(this.#hubs, settings, sizes),
       // Release 0.4.0 makes an object for each channel.
       ...(isToday
         ? checkNamespaceBudgets(

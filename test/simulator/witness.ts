@@ -4,14 +4,21 @@
  */
 import { AlarmCounts } from "./checks/alarms.ts";
 import type { Moment, Moments } from "./checks/history.ts";
-import { afterMs, earlier, NEVER } from "./checks/order.ts";
-import { Facts, type Connection, type Ending } from "./checks/facts.ts";
+import { afterMs, beforeMs, earlier, NEVER } from "./checks/order.ts";
+import { Facts, type Connection, type Ending, type ObjectCall } from "./checks/facts.ts";
+import type { Life } from "./platform/life.ts";
 import type { SocketEnd } from "./platform/net/socket-end.ts";
 import { attachmentOf } from "./platform/net/web-socket.ts";
-import type { ObjectLife, SimulatedObject, Watcher } from "./platform/object.ts";
+import {
+  ObjectLife,
+  type CallMade,
+  type CallWatch,
+  type SimulatedObject,
+  type Watcher,
+} from "./platform/object.ts";
 
-/** A call that takes so long is trouble, as far as checkers look at it. */
-const SLOW_MS = 300;
+/** The event of the log with which an object says that it has given messages up, as a Hub takes them too slowly. */
+const LOST_TO_HUB = "hub_slow";
 
 /** Of what a Hub leaves with each socket. */
 interface Attachment {
@@ -38,13 +45,15 @@ interface Dialed {
   endBegun: Moment | null;
 }
 
+const UNWATCHED: CallWatch = { onTaken: () => {}, onAnswer: () => {} };
+
 export class Witness implements Watcher {
   readonly facts = new Facts();
   readonly alarms = new AlarmCounts();
   readonly #moments: Moments;
   readonly #lives = new Map<
     ObjectLife,
-    { begun: Moment; ended: Moment | null; isReset: boolean }
+    { begun: Moment; ended: Moment | null; isReset: boolean; number: number }
   >();
   readonly #copies = new Map<ObjectLife, { object: string; asOf: Moment; until: Moment }>();
   readonly #hosted: Hosted[] = [];
@@ -61,7 +70,8 @@ export class Witness implements Watcher {
 
   onStart(object: SimulatedObject, life: ObjectLife): void {
     const begun = this.#moments.now();
-    const span = { begun, ended: null, isReset: false };
+    const number = this.facts.livesOf(nameOf(object)).length + 1;
+    const span = { begun, ended: null, isReset: false, number };
     this.#lives.set(life, span);
     this.facts.addLife(nameOf(object), span);
     this.noteClock(object, begun.ms);
@@ -101,12 +111,41 @@ export class Witness implements Watcher {
     };
   }
 
-  onCall(object: SimulatedObject): ReturnType<NonNullable<Watcher["onCall"]>> {
-    const from = this.#moments.now();
-    return (hasFailed, answeredMs) => {
-      if (!hasFailed && answeredMs - from.ms < SLOW_MS) return;
-      this.facts.addOutage({ object: nameOf(object), from, until: afterMs(answeredMs) });
+  /** Checkers ask what became of calls to Hubs, and of how many there were to groups of channels. */
+  onCall({ object, caller, method, parameters }: CallMade): CallWatch {
+    if (object.className !== "Hub" && object.className !== "Channel") return UNWATCHED;
+    const isObject = caller instanceof ObjectLife;
+    const call: ObjectCall = {
+      object: nameOf(object),
+      method,
+      parameters,
+      caller: isObject ? nameOf(caller.object) : caller.name,
+      callerLife: isObject ? this.#lives.get(caller)!.number : 1,
+      begun: this.#moments.now(),
+      taken: null,
+      isTakenByCopy: false,
+      answered: NEVER,
+      hasFailed: false,
     };
+    this.facts.addCall(call);
+    return {
+      onTaken: (life) => {
+        call.taken = this.#moments.now();
+        call.isTakenByCopy = this.#copies.has(life);
+      },
+      onAnswer: (hasFailed, answeredMs) => {
+        call.hasFailed = hasFailed;
+        call.answered = beforeMs(answeredMs);
+      },
+    };
+  }
+
+  onLog(_life: Life, text: string): void {
+    if (!text.includes(LOST_TO_HUB)) return;
+    const { event, hub } = JSON.parse(text) as { event: string; hub: string };
+    if (event === LOST_TO_HUB) {
+      this.facts.losses.push({ hub: `Hub ${hub}`, at: this.#moments.now() });
+    }
   }
 
   /** A client begins to connect. */

@@ -52,7 +52,7 @@ export interface WorldOptions {
 
 /** Most runs have 20,000 events, and those of the busiest some 300,000. */
 const EVENTS_MAX = 3_000_000;
-/** So long clients may take to end what they have begun, once nothing goes wrong any more. */
+/** The time that clients have to end what they have begun, after the last fault. */
 const CLOSING_MS = 15 * 60_000;
 
 /** Events go on and on: something repeats itself without a pause. */
@@ -255,12 +255,12 @@ export class World {
     this.violations.push({ promise, subject, message });
   }
 
-  /** A promise was rejected, and nobody had asked for its outcome. */
+  /** A promise was rejected, and no code handles that. */
   noteUnhandled(error: unknown): void {
     const life = this.cluster.site.running;
     if (error instanceof LifeOver || life?.isOver === true) return;
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    this.#violate("Unhandled rejections", life?.name ?? "nobody", text);
+    this.#violate("Unhandled rejections", life?.name ?? "no object", text);
   }
 
   #endEvent(): void {

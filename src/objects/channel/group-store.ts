@@ -59,8 +59,7 @@ export class GroupStore {
   /** The head is a key of the key-value store, so that reading it makes no tables in an object that stays empty. */
   storeHead(high: number, isSettled: boolean): void {
     this.#prepare();
-    this.#head = { format: FORMAT, high, isSettled };
-    this.storage.kv.put(HEAD, this.#head);
+    this.#putHead({ format: FORMAT, high, isSettled });
   }
 
   /** Rows of a table; none where nothing has been stored. */
@@ -97,8 +96,13 @@ export class GroupStore {
   #prepare(): void {
     if (this.#head !== null) return;
     this.storage.sql.exec(TABLES);
-    this.#head = { format: FORMAT, high: 0, isSettled: true };
-    this.storage.kv.put(HEAD, this.#head);
+    this.#putHead({ format: FORMAT, high: 0, isSettled: true });
+  }
+
+  /** Known only once it is written: a full disk refuses it, and a group without a head takes its rows for none after a restart. */
+  #putHead(head: Head): void {
+    this.storage.kv.put(HEAD, head);
+    this.#head = head;
   }
 }
 

@@ -4,8 +4,8 @@
  * A generation is a snapshot and the journal that began with it. Cutting the journal means: open the journal of the next
  * generation, write the next snapshot beside the present one, a step at a time, then name the next generation in the one
  * row that says which is in force, and drop the tables of the old one. Dropping a table writes no rows, where deleting
- * would be billed row by row, and a crash at any point leaves a generation in force that is whole. An object that starts
- * in the middle of a cut goes on with it. The journal writes, but does not decide when: that is `GroupCommit`.
+ * would be billed row by row, and a crash at any point leaves a generation in force that is whole. An object that restarts
+ * during a cut continues it. The journal writes, but does not decide when: that is `GroupCommit`.
  *
  * The journal of a shard that adopts a range consists of the rows that it was sent, under the numbers that they were sent
  * with, so it knows which row is next without storing that.
@@ -118,8 +118,8 @@ export class Journal {
   }
 
   /**
-   * A cut was under way, and goes on where it was: a shard that is put to sleep after each commit would else begin its
-   * snapshot again and again, and its journal would never be cut.
+   * Continues a cut that was under way. If each start began it again, a large shard that is put to sleep after each commit would
+   * never end one.
    */
   #resumeCut(next: number): void {
     this.#open = next;

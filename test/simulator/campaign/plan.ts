@@ -26,9 +26,9 @@ export interface Plan {
   readonly hasFaults: boolean;
 }
 
-/** So often a run begins with the release before. */
+/** The share of runs that begin with the release before. */
 const BEFORE_SHARE = 0.15;
-/** So often nothing goes wrong: checkers allow less then. */
+/** The share of runs in which nothing goes wrong: checkers allow less there. */
 const CALM_SHARE = 0.05;
 /** Seeds are below it. */
 export const SEEDS = 2 ** 32;

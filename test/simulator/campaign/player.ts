@@ -7,9 +7,9 @@ import type { Plan } from "./plan.ts";
 import type { Played } from "./play.ts";
 import type { ThreadAnswer, ThreadOptions } from "./thread.ts";
 
-/** A run costs about a second. So long one may take where other work has the processor. */
+/** A run needs about a second of processor time. It may take this long where other work has the processor. */
 const RUN_MS_MAX = 120_000;
-/** A thread keeps some 200 MB. One that needs so much has a leak, and must not take the other threads with it. */
+/** A thread keeps some 200 MB. One that reaches this size has a leak, and must not take the other threads with it. */
 const HEAP_MB_MAX = 2048;
 
 export class Player {

@@ -1,6 +1,6 @@
 /**
- * Alarms ring no more often than an object has reason for: each ring is a request, and each setting a row, that is billed. An
- * alarm is set for a second from now at the earliest, so a busy object is rung once a second; faults add some.
+ * An object's alarm rings at most about once a second. Each ring is billed as a request, and each setting as a row. Objects set
+ * alarms for a second from now at the earliest, so the alarm of a busy object rings once a second; faults add some rings.
  *
  * An object that has just started does not know by how much the platform's alarms are ahead of its clock. It learns that from alarms
  * that ring at once: docs/prices.md. An object whose disk is full starts for each request.

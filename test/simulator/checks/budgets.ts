@@ -54,8 +54,24 @@ export interface HubFigures {
   readonly backlogBytes: number;
   /** Sent to WebSocket peers that have said nothing since. */
   readonly silentBytes: number;
-  /** The largest of its connections. */
-  readonly attachmentBytes: number;
+}
+
+/** Calls and rows of one group of channels, from its first life on. */
+export interface GroupPrices {
+  /** PUBLISH, and POST, on its channels: those that a client has asked for. */
+  readonly publications: number;
+  /** Calls of the group with publications. */
+  readonly publishCalls: number;
+  /** Calls with messages from the group to the Hub that it has called most. */
+  readonly hubCalls: number;
+  /** First and last subscribers of channels in Hubs, of which the group was told. */
+  readonly changes: number;
+  readonly listens: number;
+  /** Channels of all its calls with publications, and what these keep: a row for each, and more above the size of a row. */
+  readonly channels: number;
+  readonly keptRows: number;
+  readonly rowsWritten: number;
+  readonly lives: number;
 }
 
 export interface NamespaceFigures {
@@ -109,10 +125,13 @@ const LIFE_ROWS = 8;
 const ALARM_INTERVAL_MS = 1000;
 /** Alarms that ring at once until a life knows by how much the platform's clock is ahead: each tries twice as much. */
 const ALARM_TRIES = 9;
-/** Groups of a namespace; the window of a bridge; the largest attachment of the platform. */
+/** The three tables of a group, two rows each, and its head: a group that has become empty drops them. */
+const GROUP_FIRST_ROWS = 7;
+/** The head of a group, and what a life stores of a burst that the one before has begun. */
+const GROUP_LIFE_ROWS = 4;
+/** Groups of a namespace; the window of a bridge. */
 const GROUPS = 32;
 const BRIDGE_WINDOW_BYTES = 256 << 10;
-const ATTACHMENT_BYTES_MAX = 16_384;
 /** Of a namespace, and of the deployment. */
 const DIRECTORIES_MAX = 2;
 
@@ -201,6 +220,38 @@ export function checkGroupBudgets(
   ]);
 }
 
+export function checkGroupPrices(samples: readonly Sample<GroupPrices>[]): Violation[] {
+  return check(samples, (figures) => [
+    [
+      "calls with publications",
+      figures.publishCalls,
+      figures.publications,
+      "a publication is one request to its group",
+    ],
+    [
+      "calls to one Hub",
+      figures.hubCalls,
+      figures.publishCalls,
+      "a publication is one request from the group to each Hub with subscribers",
+    ],
+    [
+      "rows written",
+      figures.rowsWritten,
+      groupRowsMax(figures),
+      "a join is a row, a burst of numbered messages is two and one for each channel, and what is kept is one for each channel and call",
+    ],
+  ]);
+}
+
+/** Each row that is written may be removed once, which is a row as well. */
+function groupRowsMax(figures: GroupPrices): number {
+  const { changes, listens, publishCalls, channels, keptRows, lives } = figures;
+  // The last subscriber that leaves a numbered channel writes when that was.
+  const joins = 3 * (changes + listens);
+  const numbers = 2 * listens + 2 * publishCalls + channels;
+  return joins + numbers + 2 * keptRows + (GROUP_FIRST_ROWS + GROUP_LIFE_ROWS) * lives;
+}
+
 export function checkHubBudgets(
   samples: readonly Sample<HubFigures>[],
   settings: BudgetSettings,
@@ -228,12 +279,6 @@ export function checkHubBudgets(
         figures.silentBytes,
         sizes.HUB_SILENT_BYTES_MAX + connections * sizes.SILENT_BYTES_LITTLE,
         "beyond a sum each silent peer is sent little",
-      ],
-      [
-        "bytes of an attachment",
-        figures.attachmentBytes,
-        ATTACHMENT_BYTES_MAX,
-        "that is the limit of the platform",
       ],
     ];
   });

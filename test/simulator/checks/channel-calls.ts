@@ -1,6 +1,6 @@
 /** Calls on channels over all doors, what subscribers received, and what a run lets them expect. */
 import type { Call, Moment } from "./history.ts";
-import type { Connection } from "./facts.ts";
+import type { Connection, ObjectCall } from "./facts.ts";
 
 export type ChannelOperation =
   | { type: "subscribe" | "unsubscribe"; channel: string }
@@ -57,8 +57,21 @@ export interface ReplayRules {
   readonly keptMs: number;
   readonly channelBytesMax: number;
   readonly groupBytesMax: number;
-  /** The object that has a channel. */
+  /** The object that has a channel, but for the owner of an own channel. */
   readonly groupOf: (channel: string) => string;
+}
+
+/** What is known of a run with faults, and with listeners over HTTP. */
+export interface ChannelRun {
+  readonly rules: ReplayRules;
+  /** In the order in which Hubs were called. */
+  readonly carriages: readonly Carriage[];
+}
+
+/** A message in a call to a Hub. */
+export interface Carriage {
+  readonly message: number;
+  readonly call: ObjectCall;
 }
 
 export const CHANNELS = "Channels";

@@ -8,9 +8,9 @@
 import {
   CHANNELS,
   type ChannelCall,
+  type ChannelRun,
   type Publication,
   type Receipt,
-  type ReplayRules,
   type Subscriber,
 } from "./channel-calls.ts";
 import { describeCall, type Violation } from "./history.ts";
@@ -34,22 +34,22 @@ type Receivers = Map<number, number>;
 /**
  * All channels of a run. Calls are in the order in which they began; those of a connection in which they were sent.
  *
- * @param rules null for a run without listeners over HTTP
+ * @param run null where nothing goes wrong, and no client listens over HTTP
  */
 export function checkChannels(
   calls: readonly ChannelCall[],
   subscribers: ReadonlyMap<number, Subscriber>,
   facts: Facts,
-  rules: ReplayRules | null,
+  run: ChannelRun | null,
 ): Violation[] {
-  return new ChannelsCheck(calls, subscribers, facts, rules).check();
+  return new ChannelsCheck(calls, subscribers, facts, run).check();
 }
 
 class ChannelsCheck {
   readonly #calls: readonly ChannelCall[];
   readonly #subscribers: ReadonlyMap<number, Subscriber>;
   readonly #facts: Facts;
-  readonly #rules: ReplayRules | null;
+  readonly #run: ChannelRun | null;
   readonly #published = new Map<number, Published>();
   readonly #lanes = new Map<string, number>();
   readonly #receivers = new Map<number, Receivers>();
@@ -63,13 +63,13 @@ class ChannelsCheck {
     calls: readonly ChannelCall[],
     subscribers: ReadonlyMap<number, Subscriber>,
     facts: Facts,
-    rules: ReplayRules | null,
+    run: ChannelRun | null,
   ) {
     this.#calls = calls;
     this.#subscribers = subscribers;
     this.#facts = facts;
-    this.#rules = rules;
-    this.#delivery = new Delivery(facts, rules?.groupOf ?? null);
+    this.#run = run;
+    this.#delivery = new Delivery(facts, run);
     this.#subscriptions = new Subscriptions(calls, subscribers, this.#delivery);
     for (const [order, call] of calls.entries()) {
       if (call.operation.type === "listen") this.#starts.set(call.connection!, startOf(call));
@@ -92,13 +92,13 @@ class ChannelsCheck {
     for (const { channel, message } of this.#subscriptions.faults) this.#violate(channel, message);
     for (const subscriber of this.#subscribers.values()) this.#checkReceipts(subscriber);
     for (const [message, published] of this.#published) this.#checkPublication(message, published);
-    if (this.#rules !== null) {
+    if (this.#run !== null) {
       const numbers = new Numbers(
         this.#published,
         this.#subscribers,
         this.#facts,
         this.#delivery,
-        this.#rules,
+        this.#run.rules,
       );
       this.#violations.push(...numbers.check(this.#calls));
     }
@@ -107,7 +107,8 @@ class ChannelsCheck {
 
   /** Once, in order, and nothing that a subscriber must not have. */
   #checkReceipts(subscriber: Subscriber): void {
-    const { number } = subscriber.connection;
+    const { connection } = subscriber;
+    const { number } = connection;
     /** Of each lane, the message that was published last. */
     const last = new Map<number, Published>();
     for (const receipt of subscriber.receipts) {
@@ -128,7 +129,7 @@ class ChannelsCheck {
         last.set(lane, published);
         continue;
       }
-      if (this.#delivery.mayBeOvertaken(channel, published.call.begun, receipt.at)) continue;
+      if (this.#delivery.mayBeOvertaken(connection, published.call, before.call)) continue;
       this.#violate(
         channel,
         `connection ${number} got ${describe(published)} behind ${describe(before)}, which was published later`,
@@ -150,8 +151,8 @@ class ChannelsCheck {
     if (isBefore(receipt.at, call.begun)) violate(", before it was published");
     const isOwn = call.connection === number;
     // A publisher is answered without a Hub that is slow, also its own.
-    const isSlow = this.#delivery.mayMiss(subscriber.connection.hub, call);
-    if (isOwn && !isSlow && call.ended !== null && isBefore(call.ended, receipt.at)) {
+    const isLeftOut = this.#delivery.wasLeftOut(subscriber.connection, call);
+    if (isOwn && !isLeftOut && call.ended !== null && isBefore(call.ended, receipt.at)) {
       violate(", behind the status of its own PUBLISH");
     }
     // What a listener had missed comes by its number, not by its subscription.
@@ -177,6 +178,7 @@ class ChannelsCheck {
     /** That may have had it though they don't tell. */
     let silent = 0;
     let isVague = false;
+    const early = new Set<string>();
     for (const member of this.#subscriptions.membersOf(channel)) {
       const { connection, heardUntil } = member.subscriber;
       const count = receivers.get(connection.number) ?? 0;
@@ -198,7 +200,9 @@ class ChannelsCheck {
         continue;
       }
       most++;
-      isVague ||= this.#delivery.mayMiss(connection.hub, call);
+      if (this.#delivery.wasAnsweredEarly(connection, call)) early.add(connection.hub);
+      isVague ||= this.#delivery.wasLeftOut(connection, call);
+      isVague ||= this.#delivery.mayMiss(connection, call);
       if (part === "takes it") {
         least++;
         if (count === 0) {
@@ -214,7 +218,14 @@ class ChannelsCheck {
       const hasHeard = ended !== null && heardUntil !== null && isBefore(ended, heardUntil);
       if (count > 0 ? !stayed : !(stayed && hasHeard)) silent++;
     }
-    if (typeof call.outcome !== "object" || isVague) return;
+    if (typeof call.outcome !== "object") return;
+    for (const hub of early) {
+      this.#violate(
+        channel,
+        `${describe(published)} was answered before ${hub} had answered, which it was asked less than 2 s before`,
+      );
+    }
+    if (isVague) return;
     const { outcome } = call;
     const told = "delivered" in outcome ? outcome.delivered : outcome.status;
     const [from, to] = [Math.max(least, received), Math.min(most, received + silent)];

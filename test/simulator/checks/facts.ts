@@ -41,11 +41,28 @@ export interface StaleSpan {
   readonly until: Moment;
 }
 
-/** An object did not answer calls in time, or calls to it were lost. */
-export interface Outage {
+/** A call of an object. */
+export interface ObjectCall {
   readonly object: string;
-  readonly from: Moment;
-  readonly until: Moment;
+  readonly method: string;
+  readonly parameters: readonly unknown[];
+  /** The object that called, or the door, and which of its lives: the first is 1. */
+  readonly caller: string;
+  readonly callerLife: number;
+  readonly begun: Moment;
+  /** The object has taken it; null where it never came. */
+  taken: Moment | null;
+  /** It was a second copy of the object that took it. */
+  isTakenByCopy: boolean;
+  /** The caller had an answer, or an error; NEVER while it has neither. */
+  answered: Moment;
+  hasFailed: boolean;
+}
+
+/** A line of the log, by which an object says that messages were lost to a Hub. */
+interface Loss {
+  readonly hub: string;
+  readonly at: Moment;
 }
 
 export class Facts {
@@ -53,8 +70,9 @@ export class Facts {
   readonly clocks: ClockHistory;
   readonly #lives = new Map<string, LifeSpan[]>();
   readonly #stale: StaleSpan[] = [];
-  readonly #outages = new Map<string, Outage[]>();
   readonly #members = new Map<string, string[]>();
+  readonly #calls = new Map<string, ObjectCall[]>();
+  readonly losses: Loss[] = [];
 
   constructor(clocks = new ClockHistory()) {
     this.clocks = clocks;
@@ -75,10 +93,16 @@ export class Facts {
     this.#stale.push(span);
   }
 
-  addOutage(outage: Outage): void {
-    const outages = this.#outages.get(outage.object);
-    if (outages === undefined) this.#outages.set(outage.object, [outage]);
-    else outages.push(outage);
+  /** In the order of time for each object. */
+  addCall(call: ObjectCall): void {
+    const calls = this.#calls.get(call.object);
+    if (calls === undefined) this.#calls.set(call.object, [call]);
+    else calls.push(call);
+  }
+
+  /** Calls of an object that were noted: those of Hubs and of groups of channels. */
+  callsOf(object: string): readonly ObjectCall[] {
+    return this.#calls.get(object) ?? [];
   }
 
   /** An object did a part of the work of another one: what befell it counts for both. */
@@ -131,11 +155,6 @@ export class Facts {
       (span) =>
         members.includes(span.object) && isBefore(span.asOf, to) && isBefore(from, span.until),
     );
-  }
-
-  hadOutage(object: string, from: Moment, to: Moment): boolean {
-    const outages = this.#membersOf(object).flatMap((member) => this.#outages.get(member) ?? []);
-    return outages.some((outage) => isBefore(outage.from, to) && isBefore(from, outage.until));
   }
 }
 

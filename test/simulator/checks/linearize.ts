@@ -51,6 +51,8 @@ export type Linearization<State, Operation, Outcome> =
 /** Points of a search before it is given up: about a second, for some key of every twentieth run. */
 const POINTS_MAX = 20_000;
 const STATES_SHOWN = 5;
+/** Points of a search that goes straight on. Where there is an order, few searches need more. */
+const STRAIGHT_POINTS = 500;
 /** States that are followed through the unknown calls of a connection. */
 const RUN_STATES_MAX = 4;
 
@@ -116,9 +118,6 @@ class Search<State, Operation, Outcome> {
   readonly #open = new OpenPoints<State>();
   /** Points that were tried, by name: all but the unknown calls that have taken effect, and what states cover. */
   readonly #tried = new Map<string, Pick<Point<State>, "state" | "unknown">[]>();
-  /** States and sets of calls by number: names of points are short then. */
-  readonly #states: Numbers<State>;
-  readonly #sets = new Numbers<bigint>();
   #stuckAt = -1;
   #stuckStates: State[] = [];
 
@@ -127,7 +126,6 @@ class Search<State, Operation, Outcome> {
     calls: readonly Call<Operation, Outcome>[],
   ) {
     this.#specification = specification;
-    this.#states = new Numbers(specification.nameOf);
     const latest = new Map<number, number>();
     for (const call of calls) {
       if (call.outcome === "refused") continue;
@@ -312,8 +310,8 @@ class Search<State, Operation, Outcome> {
 
   /** False where a point was tried that can do all that this one can: fewer unknown calls have taken effect. */
   #isNew(list: "from" | "to", { state, from, beyond, unknown }: Point<State>): boolean {
-    const { covers = () => true } = this.#specification;
-    const name = `${list} ${from} ${this.#sets.of(beyond)} ${this.#states.of(state)}`;
+    const { nameOf, covers = () => true } = this.#specification;
+    const name = `${list} ${from} ${beyond} ${nameOf(state)}`;
     const tried = this.#tried.get(name);
     if (tried === undefined) this.#tried.set(name, [{ state, unknown }]);
     else if (
@@ -455,32 +453,17 @@ function ranksOf(entries: readonly { readonly endTick: number }[]): number[] {
   return ranks;
 }
 
-/** Numbers for values, the same for those of one name. */
-class Numbers<Value> {
-  readonly #nameOf: (value: Value) => unknown;
-  readonly #byValue = new Map<Value, number>();
-  readonly #byName = new Map<unknown, number>();
-
-  /** @param nameOf unless given, values are names themselves */
-  constructor(nameOf: (value: Value) => unknown = (value) => value) {
-    this.#nameOf = nameOf;
-  }
-
-  of(value: Value): number {
-    let number = this.#byValue.get(value);
-    if (number !== undefined) return number;
-    const name = this.#nameOf(value);
-    number = this.#byName.get(name) ?? this.#byName.size;
-    this.#byName.set(name, number);
-    this.#byValue.set(value, number);
-    return number;
-  }
-}
-
-/** Points from which a search goes on: those that have come farthest first, of these the likely ones, and then in their order. */
+/**
+ * Points that are left to try. It gives out those that have come farthest, of these the likely ones first, and then in their
+ * order. A long search takes every second point from another rank, one rank after the other. Without that, a search that has
+ * come far on a wrong way would try all of that way before what it left out early.
+ */
 class OpenPoints<State> {
   readonly #ranks: { likely: OpenPoint<State>[]; others: OpenPoint<State>[]; taken: number }[] = [];
   #farthest = -1;
+  /** The rank whose turn is next. */
+  #next = 0;
+  #taken = 0;
 
   add(point: OpenPoint<State>, rank: number, isLikely = false): void {
     const ofRank = (this.#ranks[rank] ??= { likely: [], others: [], taken: 0 });
@@ -489,13 +472,33 @@ class OpenPoints<State> {
   }
 
   take(): OpenPoint<State> | null {
+    const isInTurn = ++this.#taken > STRAIGHT_POINTS && this.#taken % 2 === 0;
+    return (isInTurn ? this.#takeInTurn() : null) ?? this.#takeFarthest();
+  }
+
+  #takeFarthest(): OpenPoint<State> | null {
     for (; this.#farthest >= 0; this.#farthest--) {
-      const ofRank = this.#ranks[this.#farthest];
-      if (ofRank === undefined) continue;
-      const { likely, others, taken } = ofRank;
-      if (likely.length > 0) return likely.pop()!;
-      if (taken < others.length) return others[ofRank.taken++]!;
+      const point = this.#takeOf(this.#farthest);
+      if (point !== null) return point;
     }
     return null;
+  }
+
+  /** Null where a round ends, too. */
+  #takeInTurn(): OpenPoint<State> | null {
+    while (this.#next <= this.#farthest) {
+      const point = this.#takeOf(this.#next++);
+      if (point !== null) return point;
+    }
+    this.#next = 0;
+    return null;
+  }
+
+  #takeOf(rank: number): OpenPoint<State> | null {
+    const ofRank = this.#ranks[rank];
+    if (ofRank === undefined) return null;
+    const { likely, others, taken } = ofRank;
+    if (likely.length > 0) return likely.pop()!;
+    return taken < others.length ? others[ofRank.taken++]! : null;
   }
 }

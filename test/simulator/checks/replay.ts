@@ -5,7 +5,7 @@
 import { CHANNELS, type ChannelCall, type ReplayRules, type Subscriber } from "./channel-calls.ts";
 import type { Published } from "./channels.ts";
 import { describeCall, type Moment, type Violation } from "./history.ts";
-import { describeMoment, isBefore, later, NEVER } from "./order.ts";
+import { describeMoment, isBefore, later } from "./order.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Facts } from "./facts.ts";
 
@@ -173,13 +173,14 @@ export class Numbers {
     }
     const publication = published.call;
     const { connection, receipts } = this.#subscribers.get(call.connection!)!;
-    if (this.#delivery.mayMiss(connection.hub, publication)) return null;
+    if (this.#delivery.mayMiss(connection, publication)) return null;
     // One that is overtaken by a later number is left out.
-    const next = receipts.find((receipt) => receipt.number !== null && receipt.number > number);
-    const overtaken = next?.at ?? NEVER;
-    const { channel } = publication.operation;
-    if (this.#delivery.mayBeOvertaken(channel, publication.begun, overtaken)) return null;
-    return "but it got later ones";
+    const next = receipts.find((receipt) => receipt.number !== null && receipt.number > number)!;
+    const overtaking = this.#published.get(next.message)?.call;
+    const mayBe =
+      overtaking !== undefined &&
+      this.#delivery.mayBeOvertaken(connection, publication, overtaking);
+    return mayBe ? null : "but it got later ones";
   }
 
   /** Whether the group certainly had a message when a listener came back. */

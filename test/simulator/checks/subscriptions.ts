@@ -5,7 +5,7 @@ import { earlier, isBefore, NEVER } from "./order.ts";
 import type { Delivery } from "./delivery.ts";
 
 /** One subscription of a connection to a channel. */
-interface Span {
+export interface Span {
   /** Place of the request among all calls; those of one connection are applied in their order. */
   readonly order: number;
   readonly begun: Moment;
@@ -61,6 +61,10 @@ export class Subscriptions {
     }
   }
 
+  channels(): Iterable<string> {
+    return this.#byChannel.keys();
+  }
+
   membersOf(channel: string): Iterable<Member> {
     return this.#byChannel.get(channel)?.values() ?? [];
   }
@@ -76,23 +80,25 @@ export class Subscriptions {
     if (outcome === "refused" || operation.payloadBytes > payloadBytesMax)
       return "must not have it";
     const isAnswered = outcome !== "unknown" && ended !== null;
-    const isSlow = this.#delivery.mayMiss(connection.hub, publication);
-    if (connection.number === publication.connection && isAnswered && !isSlow) {
+    const mayMiss = this.#delivery.mayMiss(connection, publication);
+    const isSure = isAnswered && !mayMiss;
+    const isWaitedFor = !this.#delivery.wasLeftOut(connection, publication);
+    if (connection.number === publication.connection && isSure && isWaitedFor) {
       // Its own requests are applied in their order, and its push comes before its status.
       const isSubscribed = spans.some((span) => span.order < order && order < span.endOrder);
       return isSubscribed ? "takes it" : "must not have it";
     }
     const goneBegun = connection.ending?.begun ?? NEVER;
-    if (isAnswered && !isSlow && heardUntil !== null) {
+    const arrived = this.#delivery.arrived(connection, publication);
+    if (isSure && heardUntil !== null) {
       const until = earlier(goneBegun, heardUntil);
-      if (isBefore(ended, until)) {
+      if (isBefore(arrived, until)) {
         for (const { confirmed, endBegun } of spans) {
-          if (isBefore(confirmed, begun) && isBefore(ended, endBegun)) return "takes it";
+          if (isBefore(confirmed, begun) && isBefore(arrived, endBegun)) return "takes it";
         }
       }
     }
-    // A Hub that is slow is given the message after its publisher was answered.
-    const latest = isAnswered && !isSlow ? ended : (settled ?? NEVER);
+    const latest = isAnswered ? arrived : (settled ?? NEVER);
     const gone = connection.ending === null ? NEVER : (connection.ending.ended ?? NEVER);
     if (!isBefore(begun, gone)) return "must not have it";
     for (const span of spans) {

@@ -28,9 +28,9 @@ type Kind = keyof typeof KINDS;
 const PAUSE_MS = { least: 20, most: 120_000 };
 /** A clock is set by so much at most, in ms. */
 const CLOCK_STEP_MS = 60_000;
-/** A disk is full for so long at most, in ms. */
+/** The longest time that a disk is full, in ms. */
 const FULL_MS = 20_000;
-/** A reader reads nothing for so long at most, in ms. */
+/** The longest time that a reader reads nothing, in ms. */
 const STALL_MS = 30_000;
 
 /** How long a deployment takes in which a release takes the place of another, in ms. */

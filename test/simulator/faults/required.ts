@@ -52,7 +52,6 @@ const CALLS = [
  */
 const COMMITS = [
   "Shard CREATE TABLE journal",
-  "Shard CREATE TABLE snapshot",
   "Shard DROP TABLE journal",
   "Shard INSERT INTO journal",
   "Shard INSERT INTO snapshot",
@@ -113,7 +112,7 @@ const CRASHES: Readonly<Record<string, readonly string[]>> = {
     "sql.exec SELECT * FROM shard",
     "sql.exec SELECT row FROM snapshot",
     "sql.exec SELECT row FROM journal",
-    // Where a restart goes on with a cut of the journal.
+    // A restart that continues a cut of the journal.
     "sql.exec SELECT count",
     "sql.exec SELECT n, row FROM snapshot",
     "sql.exec CREATE TABLE shard",
@@ -192,7 +191,6 @@ const CRASHES: Readonly<Record<string, readonly string[]>> = {
     "scheduler.wait",
     "change",
     "listenTo",
-    "publish",
     "publishAll",
     "kv.get",
     "kv.put",

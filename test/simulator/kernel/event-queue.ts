@@ -25,7 +25,7 @@ export class EventQueue {
     return this.#heap[0];
   }
 
-  /** The same, which is planned no more. */
+  /** Removes the first event, and returns it. */
   take(): PlannedEvent | undefined {
     const event = this.first();
     if (event !== undefined) this.#removeFirst();

@@ -46,6 +46,8 @@ export class Cluster implements ObjectHost {
   readonly site: Site;
   readonly machines: readonly Machine[];
   release: Release;
+  /** From when on no object and no door runs another release than the present one, in true time. */
+  deployedMs = -Infinity;
   readonly #bindings: Readonly<Record<string, string>>;
   readonly #variables: Readonly<Record<string, string>>;
   readonly #objects = new Map<string, SimulatedObject>();
@@ -99,6 +101,7 @@ export class Cluster implements ObjectHost {
       release: name,
       program,
       sizes: this.#sizes,
+      onLog: (life, text) => this.watcher.onLog?.(life, text),
     });
     this.#isolates.push(isolate);
     return isolate;
@@ -133,12 +136,13 @@ export class Cluster implements ObjectHost {
    */
   deploy(release: Release, overMs: number): void {
     const { random, time } = this.site;
+    if (release !== this.release) this.deployedMs = time.nowMs + overMs;
     this.release = release;
     for (const object of this.objects) {
       time.after(random.between(0, overMs), () => {
         // Another release may have come meanwhile.
         object.release = this.release;
-        object.life?.crash("deployment");
+        for (const life of object.lives) life.crash("deployment");
       });
     }
     const ofObjects = new Set(this.#forObjects.values());

@@ -1,6 +1,7 @@
 /** An isolate: the production code with modules of its own, on a machine, for the objects or the doors that live in it. */
 import { globalsOf } from "./globals.ts";
 import type { Exports, Program } from "./program.ts";
+import type { Life } from "./life.ts";
 import type { Sizes } from "./sizes.ts";
 import { RunningLife } from "./running-life.ts";
 import type { Machine, Site } from "./site.ts";
@@ -19,6 +20,7 @@ export class Isolate extends RunningLife {
       readonly release: string;
       readonly program: Program;
       readonly sizes: Partial<Sizes>;
+      readonly onLog: (life: Life, text: string) => void;
     },
   ) {
     super(site, machine, "door", options.name, options.release);
@@ -28,7 +30,10 @@ export class Isolate extends RunningLife {
       network: site.network,
       random: site.random.fork(this.name),
       kind: "worker",
-      onLog: (level, life, text) => site.trace.noteLog(`console.${level}`, life.name, text),
+      onLog: (level, life, text) => {
+        site.trace.noteLog(`console.${level}`, life.name, text);
+        options.onLog(life, text);
+      },
     });
     this.code = options.program({ ...globals, $sizes: options.sizes });
     this.exports = this.code.exports;

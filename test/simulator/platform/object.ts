@@ -233,8 +233,25 @@ export interface Watcher {
    * @param isParted by a life that the network had parted from the rest before
    */
   onSocket?(object: SimulatedObject, end: SocketEnd, isParted: boolean): void;
-  /** The object is called. The result is called when it is known when the caller has its answer, or an error. */
-  onCall?(object: SimulatedObject): (hasFailed: boolean, answeredMs: number) => void;
+  onCall?(call: CallMade): CallWatch;
+  /** A line of the log. */
+  onLog?(life: Life, text: string): void;
+}
+
+/** A call of an object, as it is made. */
+export interface CallMade {
+  readonly object: SimulatedObject;
+  readonly caller: RunningLife;
+  readonly method: string;
+  readonly parameters: readonly unknown[];
+}
+
+/** Hears what becomes of a call. */
+export interface CallWatch {
+  /** The object has taken it, as an event of this life. */
+  onTaken(life: ObjectLife): void;
+  /** It is known when the caller has its answer, or an error. */
+  onAnswer(hasFailed: boolean, answeredMs: number): void;
 }
 
 /** How an object is made, and what it lives on. */
@@ -307,7 +324,7 @@ export class SimulatedObject {
     this.#parted.push(life);
     this.disk = disk.handOver(this.#host.site.random);
     this.disk.onAlarmChanged = () => this.#planAlarm();
-    this.sockets.loseAll();
+    this.sockets.cutAll();
     this.#partedSockets.set(this.sockets, life);
     this.sockets = this.#makeSockets();
     const { time, random } = this.#host.site;
@@ -491,7 +508,7 @@ export async function resultOf(invoke: () => unknown): Promise<unknown> {
   return await invoke();
 }
 
-/** How long a life goes on that is parted from the rest: the platform ends a copy that it doesn't know any more. */
+/** How long a life lasts that the network has parted from the rest: then the platform ends it. */
 const PARTED_MS = { least: 10, most: 60_000 };
 const ALARM_RETRY_MS = 2000;
 const ALARM_RETRIES_MAX = 6;

@@ -1,6 +1,6 @@
 /**
- * A request in its isolate, from its arrival on. Timers, calls and streams that it has begun are its own: none of them goes on
- * once it was answered, or its client has gone, unless `waitUntil` holds it. The twins of visits show it.
+ * A request in its isolate, from its arrival on. Its timers, calls and streams end when it was answered or its client has gone,
+ * except for those that `waitUntil` holds. The twins of visits show it.
  */
 import type { Isolate } from "./isolate.ts";
 import { whenOver } from "./net/endings.ts";

@@ -10,6 +10,7 @@ import { lostConnection, type RunningLife } from "./running-life.ts";
 import type { Site } from "./site.ts";
 
 interface Pending {
+  readonly onTaken: (life: ObjectLife) => void;
   readonly settle: (outcome: { value: unknown } | { error: Error }) => void;
 }
 
@@ -43,6 +44,7 @@ class Channel {
    */
   call<T>(
     method: string,
+    parameters: readonly unknown[],
     invoke: (life: ObjectLife) => unknown,
     copy: (value: unknown, caller: RunningLife) => T,
   ): Promise<T> {
@@ -50,11 +52,17 @@ class Channel {
     caller.call(`call ${this.#target.className}.${method}`);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const answerLater = caller.planner();
-    const noteEnd = this.#target.watcher.onCall?.(this.#target);
+    const object = this.#target;
+    const watch = object.watcher.onCall?.({ object, caller, method, parameters });
+    let isSettled = false;
     const pending: Pending = {
+      onTaken: (life) => watch?.onTaken(life),
       settle: (outcome) => {
+        // A life that crashes as it takes the call says so twice.
+        if (isSettled) return;
+        isSettled = true;
         const delayMs = this.#nextAnswerMs();
-        noteEnd?.("error" in outcome, this.#site.time.nowMs + delayMs);
+        watch?.onAnswer("error" in outcome, this.#site.time.nowMs + delayMs);
         answerLater(delayMs, `answer of ${method}`, () => {
           if ("error" in outcome) reject(outcome.error);
           else resolve(outcome.value as T);
@@ -92,7 +100,7 @@ class Channel {
     method: string,
     invoke: (life: ObjectLife) => unknown,
     copy: (value: unknown, caller: RunningLife) => unknown,
-    { settle }: Pending,
+    { onTaken, settle }: Pending,
     isAnswerLost: boolean,
   ): void {
     if (this.#broken !== null) return settle({ error: this.#broken });
@@ -102,6 +110,7 @@ class Channel {
     life.receive({
       what: method,
       run: () => {
+        onTaken(life);
         const give = (outcome: { value: unknown } | { error: Error }): void => {
           life.whenDurable(() => {
             end();
@@ -185,6 +194,7 @@ export function makeStub(site: Site, caller: RunningLife, target: SimulatedObjec
       const request = site.network.passRequest(new SimRequest(input, init));
       return channel.call(
         "fetch",
+        [],
         (life) => life.instance!.fetch!(request),
         (response, to) => site.network.passResponse(response as SimResponse, to),
       );
@@ -198,6 +208,7 @@ export function makeStub(site: Site, caller: RunningLife, target: SimulatedObjec
         const copied = clone(parameters);
         return channel.call(
           property,
+          copied,
           (life) => invokeMethod(life, property, copied),
           (value) => clone(value),
         );

@@ -5,7 +5,7 @@ import { exchange } from "../platform/net/exchange.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { World } from "../world.ts";
 import type * as entry from "./package-entry.ts";
-import { callBinding, doorTo } from "./ports.ts";
+import { callBinding, doorTo, SERVER } from "./ports.ts";
 
 type Package = typeof entry;
 type ThrottrBinding = entry.clients.ThrottrBinding;
@@ -13,8 +13,6 @@ type ThrottrClient = entry.clients.ThrottrClient;
 type ClientOptions = entry.clients.ClientOptions;
 /** A Worker's isolate has one clock, and work that it must ask the platform to wait for. */
 export type Runtime = "worker" | "client";
-
-export const SERVER = "https://edge.example";
 
 const globalsFor = (
   world: World,

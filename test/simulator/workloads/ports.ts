@@ -13,7 +13,9 @@ import type { Random } from "../kernel/random.ts";
 import type { World } from "../world.ts";
 import type { Answer, Port } from "./port.ts";
 
-const DOOR = "https://edge.example/throttr/edge";
+/** Where clients find the deployment. */
+export const SERVER = "https://edge.example";
+const DOOR = `${SERVER}/throttr/edge`;
 
 /** Over HTTP: a message is the body of a request. */
 export function httpPort(world: World, client: RunningLife, random: Random): Port {

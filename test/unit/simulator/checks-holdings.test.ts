@@ -4,12 +4,14 @@ import * as Sizes from "../../../src/engine/sizes.ts";
 import { Bounds } from "../../simulator/checks/bounds.ts";
 import {
   checkGroupBudgets,
+  checkGroupPrices,
   checkHubBudgets,
   checkNamespaceBudgets,
   checkShardBudgets,
   type BudgetSettings,
   type BudgetSizes,
   type GroupFigures,
+  type GroupPrices,
   type HubFigures,
   type NamespaceFigures,
   type Sample,
@@ -17,6 +19,7 @@ import {
 } from "../../simulator/checks/budgets.ts";
 import {
   payloadBytesMax,
+  type Carriage,
   type ChannelOperation,
   type ChannelOutcome,
   type Receipt,
@@ -43,7 +46,7 @@ import type {
   SemaphoreRules,
 } from "../../simulator/checks/semaphore-calls.ts";
 import { checkSemaphores } from "../../simulator/checks/semaphores.ts";
-import { Facts } from "../../simulator/checks/facts.ts";
+import { Facts, type ObjectCall } from "../../simulator/checks/facts.ts";
 
 /** A forged moment: its tick is its time, so that a test reads one number. */
 const at = (ms: number): Moment => ({ tick: ms, ms });
@@ -594,6 +597,7 @@ describe("the checker of channels", () => {
     steps: readonly Step[],
     clients: Record<number, Client>,
     facts = new Facts(),
+    carriages: readonly Carriage[] = inTime(steps),
   ): string {
     const subscribers = new Map<number, Subscriber>();
     for (const [key, client] of Object.entries(clients)) {
@@ -624,8 +628,42 @@ describe("the checker of channels", () => {
         heardUntil: heardUntil === undefined ? NEVER : heardUntil === null ? null : at(heardUntil),
       });
     }
-    return messagesOf(checkChannels(steps.map(forge), subscribers, facts, RULES));
+    return messagesOf(
+      checkChannels(steps.map(forge), subscribers, facts, { rules: RULES, carriages }),
+    );
   }
+
+  /** The Hub has each message while its publisher waits. */
+  const inTime = (steps: readonly Step[]): Carriage[] =>
+    steps.flatMap(({ operation, from, to = from + 1 }) =>
+      operation.type === "publish" && to !== null
+        ? ["deliverAll", "deliverToOwners"].map((method) =>
+            carriage(operation.message, from, to, { method }),
+          )
+        : [],
+    );
+
+  const carriage = (
+    message: number,
+    begun: number,
+    answered: number,
+    more: Partial<ObjectCall> = {},
+  ): Carriage => ({
+    message,
+    call: {
+      object: HUB,
+      method: "deliverAll",
+      parameters: [],
+      caller: RULES.groupOf("a"),
+      callerLife: 1,
+      begun: at(begun),
+      taken: at((begun + answered) / 2),
+      isTakenByCopy: false,
+      answered: at(answered),
+      hasFailed: false,
+      ...more,
+    },
+  });
 
   const subscribe = (connection: number, from: number, more: Partial<Step> = {}): Step => ({
     operation: { type: "subscribe", channel: "a" },
@@ -716,14 +754,144 @@ describe("the checker of channels", () => {
     expect(check([subscribe(1, 10), publish(1, 20)], { 1: { heardUntil: null } })).toBe("");
   });
 
-  it("accepts a message that a slow Hub lost, or gave late", () => {
-    for (const got of [[], [[1, 90]]] as Got[][]) {
-      const facts = new Facts();
-      facts.addOutage({ object: HUB, from: at(15), until: at(80) });
-      expect(check([subscribe(1, 10), publish(1, 20, { status: 0 })], { 1: { got } }, facts)).toBe(
-        "",
-      );
+  it("accepts a message that a call to the Hub lost, or that a second copy of the Hub took", () => {
+    const steps = [subscribe(1, 10), publish(1, 20, { status: 0 }, { to: 40 })];
+    for (const got of [[], [[1, 30]]] as Got[][]) {
+      for (const fate of [{ hasFailed: true }, { isTakenByCopy: true }]) {
+        const carriages = [carriage(1, 21, 39, fate)];
+        expect(check(steps, { 1: { got } }, new Facts(), carriages)).toBe("");
+      }
     }
+  });
+
+  it("accepts a message that a connection misses whose Hub had a second copy while it was opened, and no other", () => {
+    const steps = [subscribe(1, 10), publish(1, 20, { status: 0 }, { to: 40 })];
+    const checkCopied = (from: number, until: number): string => {
+      const facts = new Facts();
+      facts.addStale({ object: HUB, asOf: at(from), until: at(until) });
+      return check(steps, { 1: {} }, facts, [carriage(1, 21, 39)]);
+    };
+    expect(checkCopied(0, 50)).toBe("");
+    expect(checkCopied(15, 50)).toContain("connection 1 never got message 1");
+  });
+
+  it("accepts a late message of a publisher that was answered without a slow Hub, and misses one that never comes", () => {
+    const steps = [subscribe(1, 10), publish(1, 20, { status: 0 }, { to: 2030 })];
+    const late = [carriage(1, 21, 3000, { taken: at(2900) })];
+    expect(check(steps, { 1: { got: [[1, 2950]] } }, new Facts(), late)).toBe("");
+    expect(check(steps, { 1: {} }, new Facts(), late)).toContain(
+      "connection 1 never got message 1",
+    );
+    const gone = [...steps, unsubscribe(1, 2500)];
+    expect(check(gone, { 1: {} }, new Facts(), late)).toBe("");
+  });
+
+  it("accepts a push behind the status of its own PUBLISH, and a count without it, where the Hub took two seconds", () => {
+    const status = { to: 2100, connection: 1 };
+    const steps = [subscribe(1, 10), publish(1, 20, { status: 0 }, status)];
+    const client = { 1: { got: [[1, 2110]] as Got[] } };
+    expect(check(steps, client, new Facts(), [carriage(1, 21, 2090)])).toBe("");
+    const soon = check(steps, client, new Facts(), [carriage(1, 21, 2010)]);
+    expect(soon).toContain("behind the status of its own PUBLISH");
+    expect(soon).toContain("was answered with status 00, but 1 took it");
+  });
+
+  it("refuses an answer to PUBLISH while its Hub has been asked for less than two seconds", () => {
+    const steps = [subscribe(1, 10), publish(2, 2080, { status: 0 }, { to: 2100 })];
+    const client = { 1: { got: [[2, 2150]] as Got[] } };
+    const behind = (begun: number): Carriage[] => [
+      carriage(1, begun, 2090),
+      carriage(2, 2090, 2200, { taken: at(2140) }),
+    ];
+    const one = publish(1, 50, "unknown", { to: 60 });
+    expect(check([one, ...steps], client, new Facts(), behind(100))).toBe("");
+    const [first, second] = behind(100);
+    const between = [first!, carriage(3, 1000, 1001, { callerLife: 2 }), second!];
+    expect(check([one, ...steps], client, new Facts(), between)).toBe("");
+    expect(check([one, ...steps], client, new Facts(), behind(101))).toContain(
+      `was answered before ${HUB} had answered, which it was asked less than 2 s before`,
+    );
+  });
+
+  it("accepts a message that was never sent to a Hub only where its group says so, or had a second copy or was reset", () => {
+    const steps = [subscribe(1, 10), publish(1, 20, { status: 0 }, { to: 40 })];
+    const checkNone = (facts: Facts, all = steps): string => check(all, { 1: {} }, facts, []);
+    const missed = "connection 1 never got message 1";
+    expect(checkNone(new Facts())).toContain(missed);
+    const group = RULES.groupOf("a");
+    const copied = new Facts();
+    copied.addStale({ object: group, asOf: at(30), until: at(35) });
+    expect(checkNone(copied)).toBe("");
+    const copiedBefore = new Facts();
+    copiedBefore.addStale({ object: group, asOf: at(5), until: at(15) });
+    expect(checkNone(copiedBefore)).toContain(missed);
+    for (const [lostAt, message] of [
+      [30, ""],
+      [45, missed],
+    ] as const) {
+      const facts = new Facts();
+      facts.losses.push({ hub: HUB, at: at(lostAt) });
+      if (message === "") expect(checkNone(facts)).toBe("");
+      else expect(checkNone(facts)).toContain(message);
+    }
+    const reset = new Facts();
+    reset.addLife(group, { begun: at(0), ended: at(2500), isReset: true });
+    expect(checkNone(reset)).toContain(missed);
+    const slow = [subscribe(1, 10), publish(1, 20, { status: 0 }, { to: 2020 })];
+    expect(checkNone(reset, slow)).toBe("");
+    expect(checkNone(new Facts(), slow)).toContain(missed);
+  });
+
+  it("tells the way to the owner of a channel from that to its other subscribers", () => {
+    const channel = "id1";
+    const steps = [
+      { ...subscribe(2, 10), operation: { type: "subscribe", channel } as const },
+      publish(1, 20, { status: 0 }, { channel, to: 40 }),
+    ];
+    const defaults = { hasDefaults: true };
+    const [got, nothing]: Client[] = [{ got: [[1, 30]], ...defaults }, defaults];
+    const failed = (method: string): Carriage[] => [
+      carriage(1, 20, 39, { method, hasFailed: true }),
+      carriage(1, 20, 39, { method: method === "deliverAll" ? "deliverToOwners" : "deliverAll" }),
+    ];
+    const play = (owner: Client, other: Client, method: string): string =>
+      check(steps, { 1: owner!, 2: other! }, new Facts(), failed(method));
+    expect(play(nothing!, got!, "deliverToOwners")).toBe("");
+    expect(play(got!, nothing!, "deliverToOwners")).toContain("connection 2 never got message 1");
+    expect(play(got!, nothing!, "deliverAll")).toBe("");
+    expect(play(nothing!, got!, "deliverAll")).toContain("connection 1 never got message 1");
+  });
+
+  it("accepts that a message to an own channel is lost with the publisher's Hub, in which it waited for two seconds", () => {
+    const sent = (to: number): Step[] => [
+      publish(1, 20, { status: 0 }, { channel: "id1", connection: 2, to }),
+    ];
+    const clients = { 1: { hasDefaults: true }, 2: {} };
+    const reset = new Facts();
+    reset.addLife(HUB, { begun: at(0), ended: at(2500), isReset: true });
+    const missed = "connection 1 never got message 1";
+    expect(check(sent(2020), clients, reset, [])).toBe("");
+    expect(check(sent(2019), clients, reset, [])).toContain(missed);
+    expect(check(sent(2020), clients, new Facts(), [])).toContain(missed);
+  });
+
+  it("accepts a message behind a later one only where a life of the group before had it under way", () => {
+    const steps = [subscribe(1, 10), publish(1, 20), publish(2, 30)];
+    const client = {
+      1: {
+        got: [
+          [2, 31],
+          [1, 36],
+        ] as Got[],
+      },
+    };
+    const sent = (firstLife: number, secondLife: number): Carriage[] => [
+      carriage(1, 20, 20.8, { callerLife: firstLife }),
+      carriage(2, 30, 30.8, { callerLife: secondLife }),
+    ];
+    expect(check(steps, client, new Facts(), sent(1, 2))).toBe("");
+    expect(check(steps, client, new Facts(), sent(2, 2))).toContain("behind message 2");
+    expect(check(steps, client, new Facts(), sent(2, 1))).toContain("behind message 2");
   });
 
   it("expects no push of a payload that is too long for its subscriber", () => {
@@ -1109,7 +1277,17 @@ describe("the checker of budgets", () => {
     pendingBytes: 32 * MIB,
     backlogBytes: 32 * MIB,
     silentBytes: 64 * MIB,
-    attachmentBytes: 16_384,
+  };
+  const prices: GroupPrices = {
+    publications: 100,
+    publishCalls: 100,
+    hubCalls: 100,
+    changes: 10,
+    listens: 2,
+    channels: 100,
+    keptRows: 50,
+    rowsWritten: 451,
+    lives: 1,
   };
   const namespace: NamespaceFigures = {
     shards: 4,
@@ -1123,17 +1301,25 @@ describe("the checker of budgets", () => {
     shard?: Partial<ShardFigures>;
     group?: Partial<GroupFigures>;
     hub?: Partial<HubFigures>;
+    prices?: Partial<GroupPrices>;
     namespace?: Partial<NamespaceFigures>;
   }): string =>
     messagesOf([
       ...checkShardBudgets(sample({ ...shard, ...changed.shard }), settings, sizes),
       ...checkGroupBudgets(sample({ ...group, ...changed.group }), sizes),
       ...checkHubBudgets(sample({ ...hub, ...changed.hub }), settings, sizes),
+      ...checkGroupPrices(sample({ ...prices, ...changed.prices })),
       ...checkNamespaceBudgets(sample({ ...namespace, ...changed.namespace }), settings),
     ]);
 
   it("accepts objects at their limits", () => {
     expect(checkAll({})).toBe("");
+  });
+
+  it("accepts the tables of a group that has had one join", () => {
+    const asked = { publications: 0, publishCalls: 0, hubCalls: 0, changes: 1, listens: 0 };
+    const stored = { channels: 0, keptRows: 0, rowsWritten: 8 };
+    expect(checkAll({ prices: { ...asked, ...stored } })).toBe("");
   });
 
   it.each([
@@ -1186,9 +1372,15 @@ describe("the checker of budgets", () => {
       "bytes sent to silent peers",
     ],
     [
-      "an attachment that is too large",
-      { hub: { attachmentBytes: 16_385 } },
-      "bytes of an attachment",
+      "a request more than there were publications",
+      { prices: { publishCalls: 101 } },
+      "101 calls with publications, at most 100 are promised: a publication is one request to its group",
+    ],
+    ["a request to a Hub for each channel", { prices: { hubCalls: 150 } }, "150 calls to one Hub"],
+    [
+      "a row for each message that is not kept",
+      { prices: { rowsWritten: 500 } },
+      "500 rows written, at most 451 are promised",
     ],
     ["a shard too many", { namespace: { shards: 5 } }, "5 Shards, at most 4"],
     ["a group too many", { namespace: { groups: 33 } }, "33 groups of channels"],

@@ -790,15 +790,11 @@ describe("the clocks of objects", () => {
   });
 });
 
-it("a seed's worth of calls is judged in milliseconds, also where many clients write to one key", () => {
-  const calls: RecordCall[] = hotHistory(5000, 60);
-  checkRecords(calls, termsOf());
-  const begin = performance.now();
-  const { violations, undecided } = checkRecords(calls, termsOf());
+it("a seed's worth of calls is decided, also where many clients write to one key", () => {
+  // A search that does not scale is given up, and its key is undecided.
+  const { violations, undecided } = checkRecords(hotHistory(5000, 60), termsOf());
   expect(violations).toEqual([]);
   expect(undecided).toEqual([]);
-  // Some 15 ms on an idle machine; a search that does not scale takes minutes.
-  expect(performance.now() - begin).toBeLessThan(500);
 });
 
 /** Calls of clients that each make one after the other, a fifth of them on one key of 50. */

@@ -13,7 +13,7 @@ import { endOf, SimWebSocket } from "./web-socket.ts";
 
 /** The `fetch` handler of a Worker. */
 export type Serve = (request: SimRequest) => Promise<SimResponse>;
-/** @returns whether the code of the request goes on */
+/** @returns whether the code of the request still runs */
 export type LetGo = (isGone: boolean) => boolean;
 
 /** What serves: it chooses the isolate only when a request arrives. */

@@ -89,6 +89,11 @@ export class HibernatingSockets {
     for (const end of all) end.abandon();
   }
 
+  /** The network parts the object from its peers: each side hears of it at a time of its own. */
+  cutAll(): void {
+    for (const { link } of this.#all.keys()) link.cut();
+  }
+
   accept(life: Life, socket: SimWebSocket, tags: readonly string[]): void {
     const end = endOf(socket);
     if (end.isAccepted)

@@ -4,6 +4,7 @@ import { exchange } from "../../platform/net/exchange.ts";
 import { SimRequest } from "../../platform/net/messages.ts";
 import type { Random } from "../../kernel/random.ts";
 import type { World } from "../../world.ts";
+import { doorTo, SERVER } from "../ports.ts";
 import { addressOf } from "../wire.ts";
 
 export interface StreamEvents {
@@ -35,13 +36,13 @@ export async function listenTo(
   const { channel, after, connection } = asked;
   const headers: Record<string, string> = { "cf-connecting-ip": addressOf(connection) };
   if (after !== null) headers["last-event-id"] = String(after);
-  const url = `https://edge.example/channels/${encodeURIComponent(channel)}`;
+  const url = `${SERVER}/channels/${encodeURIComponent(channel)}`;
   const request = new SimRequest(url, { headers });
-  const door = { enter: (event: never) => world.door(random).enter(event) };
   world.witness.dial(connection, addressOf(connection));
   try {
     const onOver = (): void => world.witness.noteEnd(connection);
-    const response = await exchange(world.cluster.site.network, life, door, request, { onOver });
+    const { network } = world.cluster.site;
+    const response = await exchange(network, life, doorTo(world, random), request, { onOver });
     if (response.status !== 200) return world.witness.noteEnd(connection);
     events.onOpen();
     const reader = response.body!.getReader();

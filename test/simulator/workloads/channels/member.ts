@@ -5,10 +5,6 @@ import { Pipe, type Sent } from "../pipe.ts";
 import type { Answer } from "../port.ts";
 import { EDGE, type WireKind } from "../wire.ts";
 import {
-  channelsFrame,
-  channelsOfReply,
-  connectionsFrame,
-  connectionsOfReply,
   idOfReply,
   payloadOf,
   publishFrame,
@@ -16,12 +12,14 @@ import {
   subscriptionFrame,
   whoamiFrame,
 } from "./frames.ts";
-import { nameOf, type Ear, type Listed, type Shared } from "./shared.ts";
+import { listFrame, readList, type ListKind } from "./lists.ts";
+import { nameOf, type Ear, type Shared } from "./shared.ts";
 
 const PIPELINED_MOST = 5;
 /** How often a client ends its connection: with a goodbye, or without one. */
 const END_SHARE = 0.02;
 const DESTROY_SHARE = 0.02;
+const KINDS: readonly ListKind[] = ["channels", "connections", "info"];
 const WIRES: readonly WireKind[] = ["websocket", "tcp", "gateway"];
 
 export class Member {
@@ -84,7 +82,7 @@ export class Member {
     else if (at < 0.4) await this.#subscribe(pipe, "unsubscribe", this.#shared.pickChannel(random));
     else if (at < 0.9) await this.#publish(pipe);
     else if (at < 0.94) await this.#learnId(pipe);
-    else await this.#list(pipe, at < 0.97 ? "channels" : "connections");
+    else await this.#list(pipe, random.pick(KINDS));
   }
 
   async #subscribe(pipe: Pipe, type: "subscribe" | "unsubscribe", channel: string): Promise<void> {
@@ -115,15 +113,13 @@ export class Member {
     if (answer.kind === "reply") this.#shared.ids.push(idOfReply(answer.reply));
   }
 
-  async #list(pipe: Pipe, kind: Listed["kind"]): Promise<void> {
+  async #list(pipe: Pipe, kind: ListKind): Promise<void> {
     const { moments } = this.#shared.world;
     const begun = moments.now();
-    const frame = kind === "channels" ? channelsFrame() : connectionsFrame();
-    const answer = await this.#send(pipe, frame);
+    const answer = await this.#send(pipe, listFrame(kind));
     if (answer.kind !== "reply") return;
-    const { reply } = answer;
-    const rows = kind === "channels" ? channelsOfReply(reply) : connectionsOfReply(reply);
-    this.#shared.listed.push({ kind, begun, ended: moments.now(), rows });
+    const list = readList(kind, answer.reply);
+    if (list !== null) this.#shared.listed.push({ ...list, kind, begun, ended: moments.now() });
   }
 
   async #send(pipe: Pipe, frame: Sent): Promise<Answer> {

@@ -1,13 +1,23 @@
-/** Publishes over HTTP. */
+/** Publishes over HTTP, and lists connections now and then. */
 import type { ChannelOutcome } from "../../checks/channel-calls.ts";
 import { exchange } from "../../platform/net/exchange.ts";
 import { SimRequest } from "../../platform/net/messages.ts";
 import { pause, type Client } from "../client.ts";
+import { doorTo, SERVER } from "../ports.ts";
 import { payloadOf } from "./frames.ts";
 import type { Shared } from "./shared.ts";
 
 /** Codes of answers that don't say whether a message was published. */
 const OPEN_CODES = ["outcome_unknown", "internal_error"];
+/** How often a publisher lists connections instead. */
+const LIST_SHARE = 0.05;
+const PAGE_ROWS_MOST = 50;
+
+/** An answer of `GET /v1/connections`. */
+interface Page {
+  readonly connections: readonly { readonly id: string }[];
+  readonly cursor: string | null;
+}
 
 export class Publisher {
   readonly #client: Client;
@@ -22,8 +32,35 @@ export class Publisher {
     const { most } = this.#client;
     for (let i = 0; i < most && !this.#shared.world.isClosing; i++) {
       await pause(this.#client);
-      await this.#publish();
+      if (this.#client.random.chance(LIST_SHARE)) await this.#listConnections();
+      else await this.#publish();
     }
+  }
+
+  /** Page by page: each connection that stays is on one of them. */
+  async #listConnections(): Promise<void> {
+    const { life, random } = this.#client;
+    const { world, listed } = this.#shared;
+    const limit = 1 + random.int(PAGE_ROWS_MOST);
+    const begun = world.moments.now();
+    const rows: string[] = [];
+    let cursor = "";
+    try {
+      do {
+        const url = `${SERVER}/v1/connections?limit=${limit}${cursor}`;
+        const request = new SimRequest(url, { method: "GET" });
+        const { network } = world.cluster.site;
+        const response = await exchange(network, life, doorTo(world, random), request);
+        const page = (await response.json()) as Page;
+        if (response.status !== 200) return;
+        rows.push(...page.connections.map(({ id }) => id));
+        cursor = page.cursor === null ? "" : `&cursor=${encodeURIComponent(page.cursor)}`;
+      } while (cursor !== "");
+    } catch {
+      return;
+    }
+    const ended = world.moments.now();
+    listed.push({ kind: "connections", begun, ended, rows, figures: new Map() });
   }
 
   async #publish(): Promise<void> {
@@ -42,11 +79,11 @@ export class Publisher {
   ): Promise<ChannelOutcome | "unknown" | "refused"> {
     const { life, random } = this.#client;
     const { world } = this.#shared;
-    const url = `https://edge.example/channels/${encodeURIComponent(channel)}`;
+    const url = `${SERVER}/channels/${encodeURIComponent(channel)}`;
     const request = new SimRequest(url, { method: "POST", body: payload });
-    const door = { enter: (event: never) => world.door(random).enter(event) };
     try {
-      const response = await exchange(world.cluster.site.network, life, door, request);
+      const { network } = world.cluster.site;
+      const response = await exchange(network, life, doorTo(world, random), request);
       const answer = (await response.json()) as {
         delivered: number;
         sequence: number | null;

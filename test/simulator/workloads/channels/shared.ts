@@ -9,6 +9,7 @@ import { History, type Door, type Moment } from "../../checks/history.ts";
 import type { Random } from "../../kernel/random.ts";
 import type { World } from "../../world.ts";
 import { messageOfPayload } from "./frames.ts";
+import type { List, ListKind } from "./lists.ts";
 
 export const NAMES = 6;
 export const EVERYBODY = "*";
@@ -26,12 +27,11 @@ export interface Ear {
   unanswered: number;
 }
 
-/** A listing that a client has. */
-export interface Listed {
-  readonly kind: "channels" | "connections";
+/** A listing that a client has, of one page or more. */
+export interface Listed extends List {
+  readonly kind: ListKind;
   readonly begun: Moment;
   readonly ended: Moment;
-  readonly rows: readonly string[];
 }
 
 /** What all clients of the workload share. */

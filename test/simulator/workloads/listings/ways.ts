@@ -10,9 +10,9 @@ import { exchange } from "../../platform/net/exchange.ts";
 import { SimRequest } from "../../platform/net/messages.ts";
 import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
-import { clientOf, SERVER } from "../package.ts";
+import { clientOf } from "../package.ts";
 import type { Answer, Port } from "../port.ts";
-import { bindingPort, doorTo, httpPort } from "../ports.ts";
+import { bindingPort, doorTo, httpPort, SERVER } from "../ports.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "../socket-port.ts";
 
 /** Calls that list, and those that change what is listed. */

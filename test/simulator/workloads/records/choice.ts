@@ -6,8 +6,8 @@ const SHARED_MOST = 8;
 const RARE = { least: 20, most: 1500 };
 const OWN = 4;
 /**
- * After so many requests on a key, or so many whose outcome is unknown, clients go on to another in its place: what they saw of
- * one stays quick to judge.
+ * Clients leave a key and use a new one in its place after this many requests on it, or this many of unknown outcome. So the
+ * history of each key is short, and quick to judge.
  */
 const USES_MAX = 48;
 const UNKNOWN_MAX = 6;

@@ -19,7 +19,7 @@ export interface Sender {
   readonly door: Door;
   /** Whether it can send frames of dialect 7.3 beside commands. */
   readonly hasFrames: boolean;
-  /** What a message of so many requests travels in, if they have an order: see `Call.connection`. */
+  /** Number of the connection or body that a message travels in, by how many requests it has; null where they have no order. */
   connectionOf(requests: number): number | null;
   /** Sends requests as one message. None of the promises rejects. */
   send(operations: readonly RecordOperation[]): Promise<RecordAnswer | Open>[];
