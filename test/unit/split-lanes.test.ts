@@ -320,7 +320,7 @@ it("a request that 64 shards in a row have sent on is refused, and the next one 
   });
   const connection = new Connection(lanes, 0);
   connection.send(["key:1"]);
-  await vi.waitFor(() => expect(connection.errors).toHaveLength(1));
+  await vi.waitFor(() => expect(connection.errors).toHaveLength(1), 20_000);
   expect(connection.errors[0]).toMatchObject({ code: "shards_unsettled" });
   expect([calls, map.ranges.count, error.mock.calls.length]).toEqual([65, 1, 1]);
   error.mockRestore();
