@@ -52,6 +52,18 @@ const limited = (remaining: number) => ({
   quotas: { default: { allowed: true, limit: 10, remaining, reset: expect.any(Number) } },
 });
 
+const shardOf = (index: number) => ({
+  shard: String(index),
+  from: index * 2 ** 30,
+  to: (index + 1) * 2 ** 30,
+  records: expect.any(Number),
+  bytes: expect.any(Number),
+  bytesMax: expect.any(Number),
+  callsPerSecond: 0,
+  isHot: false,
+  split: null,
+});
+
 const none = { total: 0, perMinute: 0 };
 const granted = { allowed: { total: 1, perMinute: 1 }, refused: none, errors: none, local: none };
 
@@ -167,6 +179,8 @@ const SUCCESSES: Readonly<
       unreachableShards: [],
     },
   ],
+  shards: [[insertVisits], 200, { shards: [0, 1, 2, 3].map(shardOf) }],
+  splitShard: [[insertVisits], 200, { shard: "0", newShard: "20000000", at: 2 ** 29 }],
   overviewNamespaces: [
     [],
     200,
@@ -188,9 +202,10 @@ const SUCCESSES: Readonly<
   ],
 };
 
-/** The body of a route's example; those of `/v1/admin` name the namespace. */
-function bodyOf({ id, example }: Route, ns: string): unknown {
-  return id === "flush" || id === "setClockBack" ? { namespace: ns } : example.body;
+/** The body of a route's example; one that names the namespace names that of the caller. */
+function bodyOf({ example }: Route, ns: string): unknown {
+  const isConfirmed = example.body !== undefined && "namespace" in (example.body as object);
+  return isConfirmed ? { ...(example.body as object), namespace: ns } : example.body;
 }
 
 async function send(call: Calling, route: Route, ns: string, more: object = {}): Promise<Got> {

@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
 const KIBIBYTE = 1024;
-const GZIP_BYTES_MAX = 168 * KIBIBYTE;
+const GZIP_BYTES_MAX = 170 * KIBIBYTE;
 
 /** Bundles a Worker as it would be deployed; returns the size of its script, compressed. */
 function gzipBytesOf(...args: string[]): number {
