@@ -7,8 +7,9 @@ import {
 } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { GroupNumbers, KEPT_MS } from "../../src/objects/channel/group-numbers.ts";
-import { GROUP_KEPT_BYTES_MAX } from "../../src/engine/sizes.ts";
+import { Group } from "../../src/objects/channel/group.ts";
+import { GroupNumbers, KEPT_MS, type Numbered } from "../../src/objects/channel/group-numbers.ts";
+import { GROUP_KEPT_BYTES_MAX, REPLAY_CHUNK_BYTES_MAX } from "../../src/engine/sizes.ts";
 import { GroupReplay } from "../../src/objects/channel/group-replay.ts";
 import { blobOf, GroupStore } from "../../src/objects/channel/group-store.ts";
 import { publicationsOf } from "../../src/objects/channel/one-channel.ts";
@@ -52,6 +53,14 @@ afterEach(async () => {
   vi.useRealTimers();
   await reset();
 });
+
+function textsOf({ replay }: { readonly replay: Uint8Array }): string[] {
+  const texts: string[] = [];
+  forEachMessage(replay, (at, length) =>
+    texts.push(new TextDecoder().decode(replay.subarray(at, at + length))),
+  );
+  return texts;
+}
 
 /** How many objects of a class have storage. */
 const objectsOf = async (objects: DurableObjectNamespace<never>): Promise<number> =>
@@ -283,6 +292,50 @@ describe("a group on a full disk", () => {
       expect(new GroupStore(disk).rows("SELECT hub FROM joins")).toEqual([{ hub: "hub" }]);
     });
   });
+
+  it("a listener that comes back gets the messages before and after a publication that the disk has refused", async () => {
+    const stub = groupOf(freshNamespace(), "c");
+    await runInDurableObject(stub, async (_, state) => {
+      const { storage } = state;
+      /** Rows of messages that the disk still takes. */
+      let room = Infinity;
+      const exec = (query: string, ...bindings: SqlStorageValue[]): unknown => {
+        if (query.startsWith("INSERT OR REPLACE INTO messages") && room-- <= 0) {
+          throw new Error("database or disk is full: SQLITE_FULL");
+        }
+        return storage.sql.exec(query, ...bindings);
+      };
+      const disk = new Proxy(storage, {
+        get: (target, name) => {
+          const value: unknown = name === "sql" ? { exec } : Reflect.get(target, name);
+          return typeof value === "function" ? value.bind(target) : value;
+        },
+      });
+      const own = { id: state.id, storage: disk, waitUntil: () => {} };
+      const group = new Group(own as unknown as DurableObjectState, {
+        ...env,
+        REPLAY_MESSAGES_MAX: "3",
+      });
+      const big = "x".repeat(REPLAY_CHUNK_BYTES_MAX);
+      const publish = (...texts: string[]) =>
+        group.publish(concat(texts.map((text) => publicationsOf("c", messageOf(text)))));
+      const before = group.listen("c", "hub", null)!.sequence;
+      group.joins.leave("c", "hub", null);
+      for (const text of ["1", "2", "3"]) await publish(text);
+      room = 0;
+      await expect(publish("refused")).rejects.toThrow(/SQLITE_FULL/);
+      room = 1;
+      await expect(publish(big, big)).rejects.toThrow(/SQLITE_FULL/);
+      room = Infinity;
+      expect(textsOf(group.listen("c", "hub", before)!)).toEqual(["1", "2", "3"]);
+      group.joins.leave("c", "hub", null);
+      const { sequences } = await publish("4");
+      expect(sequences).toEqual(Float64Array.of(before + 4));
+      for (const one of [group, new Group(state, { ...env, REPLAY_MESSAGES_MAX: "3" })]) {
+        expect(textsOf(one.listen("c", "hub", before)!)).toEqual(["2", "3", "4"]);
+      }
+    });
+  });
 });
 
 describe("kept messages", () => {
@@ -397,6 +450,11 @@ describe("kept messages", () => {
 
 describe("message numbers", () => {
   const host = { isJoined: () => false, lastKept: () => null, onForget: () => {} };
+  const take = (numbers: GroupNumbers, numbered: Numbered, count: number): number => {
+    const first = numbers.reserve(numbered, count);
+    numbers.take(numbered, count);
+    return first;
+  };
 
   async function withStore(run: (store: GroupStore) => void): Promise<void> {
     const stub = groupOf(freshNamespace(), "c");
@@ -409,7 +467,7 @@ describe("message numbers", () => {
       const channel = numbers.listen("c", 1000);
       const rows = vi.spyOn(store, "write");
       const heads = vi.spyOn(store, "storeHead");
-      for (let i = 0; i < 5000; i++) expect(numbers.take(channel, 1)).toBe(1001 + i);
+      for (let i = 0; i < 5000; i++) expect(take(numbers, channel, 1)).toBe(1001 + i);
       numbers.settle();
       expect(rows.mock.calls.length + heads.mock.calls.length).toBe(3);
     });
@@ -419,20 +477,20 @@ describe("message numbers", () => {
     await withStore((store) => {
       const before = new GroupNumbers(store, host);
       const [a, b] = [before.listen("a", 1000), before.listen("b", 1000)];
-      before.take(a, 50_000);
-      expect(before.take(b, 3)).toBe(1001);
+      take(before, a, 50_000);
+      expect(take(before, b, 3)).toBe(1001);
       // The object dies here.
       const after = new GroupNumbers(new GroupStore(store.storage), host);
-      expect(after.take(after.get("a")!, 1)).toBeGreaterThan(51_000);
-      expect(after.take(after.get("b")!, 1)).toBeGreaterThan(1003);
+      expect(take(after, after.get("a")!, 1)).toBeGreaterThan(51_000);
+      expect(take(after, after.get("b")!, 1)).toBeGreaterThan(1003);
       const last = after.high;
       after.settle();
       after.forgetUnused(1000 + KEPT_MS);
       expect(after.size).toBe(0);
       const again = new GroupNumbers(new GroupStore(store.storage), host);
-      expect(again.take(again.listen("a", 2000), 1)).toBe(last + 1);
+      expect(take(again, again.listen("a", 2000), 1)).toBe(last + 1);
       // Its clock went on: numbers begin at the time.
-      expect(again.take(again.listen("new", 10_000_000), 1)).toBe(10_000_001);
+      expect(take(again, again.listen("new", 10_000_000), 1)).toBe(10_000_001);
     });
   });
 
@@ -440,13 +498,13 @@ describe("message numbers", () => {
     await withStore((store) => {
       const numbers = new GroupNumbers(store, host);
       const first = numbers.listen("first", 1);
-      expect(numbers.take(first, 5)).toBe(2);
+      expect(take(numbers, first, 5)).toBe(2);
       for (let i = 0; i < 25_000; i++) numbers.listen(`${i}`.padStart(255, "."), 2 + i);
       expect(numbers.get("first")).toBeUndefined();
       expect(numbers.get("24999".padStart(255, "."))).toBeDefined();
       expect(numbers.size).toBeLessThan(24_000);
       expect(store.rows("SELECT name FROM numbers").length).toBe(numbers.size);
-      expect(numbers.take(numbers.listen("first", 1), 1)).toBeGreaterThan(6);
+      expect(take(numbers, numbers.listen("first", 1), 1)).toBeGreaterThan(6);
     });
   });
 });

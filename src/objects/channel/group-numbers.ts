@@ -102,17 +102,24 @@ export class GroupNumbers {
     );
   }
 
-  /** Numbers messages; returns the number of the first. */
-  take(numbered: Numbered, count: number): number {
-    const first = numbered.sequence + 1;
+  /**
+   * The number of the next message. The head says first that the channels may go as far as `count` messages need: a disk that
+   * refuses leaves all numbers free.
+   */
+  reserve(numbered: Numbered, count: number): number {
+    const high = Math.max(this.high, numbered.sequence + count);
+    if (this.#store.isSettled || high > this.#store.high) {
+      this.#store.storeHead(high + NUMBERS_RESERVED, false);
+    }
+    return numbered.sequence + 1;
+  }
+
+  /** Gives reserved numbers to messages. */
+  take(numbered: Numbered, count: number): void {
     numbered.sequence += count;
     this.high = Math.max(this.high, numbered.sequence);
-    if (this.#store.isSettled || this.high > this.#store.high) {
-      this.#store.storeHead(this.high + NUMBERS_RESERVED, false);
-    }
     this.#unsettled.add(numbered);
     this.uses++;
-    return first;
   }
 
   /** Stores exact numbers, so that an object that comes back leaves no gap. */

@@ -30,6 +30,17 @@ interface Chunk {
   readonly atMs: number;
 }
 
+interface Row extends Record<string, SqlStorageValue> {
+  readonly name: ArrayBuffer;
+  readonly slot: number;
+  readonly first: number;
+  readonly count: number;
+  readonly bytes: number;
+  readonly at_ms: number;
+}
+
+const COLUMNS = "name, slot, first, count, bytes, at_ms";
+
 /** What is kept of one channel. */
 interface Kept {
   /** In order. */
@@ -57,17 +68,7 @@ export class GroupReplay {
       }
       return;
     }
-    const rows = store.rows<{
-      name: ArrayBuffer;
-      slot: number;
-      first: number;
-      count: number;
-      bytes: number;
-      at_ms: number;
-    }>("SELECT name, slot, first, count, bytes, at_ms FROM messages ORDER BY name, first");
-    for (const { name, at_ms: atMs, ...chunk } of rows) {
-      this.#push(channelOfBlob(name), { ...chunk, atMs });
-    }
+    this.#load(store.rows<Row>(`SELECT ${COLUMNS} FROM messages ORDER BY name, first`));
   }
 
   /** Number of the last message of a channel that is kept; null when none is. */
@@ -76,9 +77,32 @@ export class GroupReplay {
     return chunk === undefined ? null : chunk.first + chunk.count - 1;
   }
 
-  /** Keeps the last of messages that were numbered from `first` on. */
+  /**
+   * Keeps the last of messages that are numbered from `first` on.
+   *
+   * @throws Error when the disk is full: what was kept before stays, and nothing is added
+   */
   keep(channel: string, first: number, messages: Uint8Array, count: number, nowMs: number): void {
     if (this.#messagesMax === 0) return;
+    try {
+      this.#store.storage.transactionSync(() => {
+        this.#keepChunks(channel, first, messages, count, nowMs);
+      });
+    } catch (error) {
+      // Statements before the one that failed have changed what memory says.
+      this.#reload(channel);
+      throw error;
+    }
+    if (this.#bytes > GROUP_KEPT_BYTES_MAX) this.#levelDown();
+  }
+
+  #keepChunks(
+    channel: string,
+    first: number,
+    messages: Uint8Array,
+    count: number,
+    nowMs: number,
+  ): void {
     // A publication may have more messages than are kept: the first ones are not even written.
     const skipped = Math.max(0, count - this.#messagesMax);
     let sequence = first;
@@ -97,7 +121,6 @@ export class GroupReplay {
       sequence++;
     });
     this.#keepChunk(channel, chunkFirst, sequence - chunkFirst, messages.slice(from), nowMs);
-    if (this.#bytes > GROUP_KEPT_BYTES_MAX) this.#levelDown();
   }
 
   /** The kept messages behind a number, format: `wire/messages.ts`, and the number of the first. */
@@ -178,6 +201,19 @@ export class GroupReplay {
       outdated++;
     }
     return outdated;
+  }
+
+  #load(rows: readonly Row[]): void {
+    for (const { name, at_ms: atMs, ...chunk } of rows) {
+      this.#push(channelOfBlob(name), { ...chunk, atMs });
+    }
+  }
+
+  #reload(channel: string): void {
+    this.#bytes -= this.#channels.get(channel)?.bytes ?? 0;
+    this.#channels.delete(channel);
+    const ofChannel = `SELECT ${COLUMNS} FROM messages WHERE name = ? ORDER BY first`;
+    this.#load(this.#store.rows<Row>(ofChannel, blobOf(channel)));
   }
 
   /** Notes a chunk that is on disk. */

@@ -201,15 +201,17 @@ export class Group {
   #number(bundles: Map<string, Bundle>, count: number): Float64Array | null {
     let sequences: Float64Array | null = null;
     for (const { channel, numbered, out, indexes } of bundles.values()) {
-      const first = numbered === undefined ? null : this.numbers.take(numbered, indexes.length);
+      const first = numbered === undefined ? null : this.numbers.reserve(numbered, indexes.length);
       endDelivery(out, channel.length, first);
-      if (first === null) continue;
+      if (numbered === undefined || first === null) continue;
+      this.#settle();
       sequences ??= new Float64Array(count).fill(Number.NaN);
       for (const [i, index] of indexes.entries()) sequences[index] = first + i;
       const messages = out.bytes.subarray(messagesAt(channel.length), out.length);
       this.#replay.keep(channel, first, messages, indexes.length, presentMs());
+      // Only now: a full disk refuses the row, and a number without a message ends what listeners get again.
+      this.numbers.take(numbered, indexes.length);
     }
-    if (sequences !== null) this.#settle();
     return sequences;
   }
 

@@ -216,7 +216,10 @@ class ChannelsCheck {
         ended !== null && (connection.ending === null || isBefore(ended, connection.ending.begun));
       if (count > 0 && stayed) received++;
       const hasHeard = ended !== null && heardUntil !== null && isBefore(ended, heardUntil);
-      if (count > 0 ? !stayed : !(stayed && hasHeard)) silent++;
+      // A listener that begins may be counted for a message that comes before the start of its stream.
+      const isBeginning =
+        this.#starts.has(connection.number) && this.#subscriptions.mayBegin(member, call);
+      if (count > 0 ? !stayed : !(stayed && hasHeard) || isBeginning) silent++;
     }
     if (typeof call.outcome !== "object") return;
     for (const hub of early) {

@@ -27,10 +27,18 @@ export interface KeptAnswer {
 const VALUE_BYTES_KEPT = 900;
 const CONFLICT = "idempotency_conflict";
 const LOST = "answer_lost";
+/** The one error that is the answer of a call: its reply has the record. */
+const OVERFLOW = "quota_overflow";
 
 /** Whether the answer of a call is kept: surely, perhaps, or not, as an error has changed nothing. */
 export function isKept({ code, record }: ModelAnswer): boolean | "perhaps" {
   if (code === "kind_mismatch") return false;
+  return (record?.value?.length ?? 0) > VALUE_BYTES_KEPT ? "perhaps" : true;
+}
+
+/** Whether a call that was answered like that has a row for its answer: it wrote one, or found that of the first call. */
+export function keepsRow({ code, record }: RecordAnswer): boolean | "perhaps" {
+  if (code !== undefined) return code === OVERFLOW;
   return (record?.value?.length ?? 0) > VALUE_BYTES_KEPT ? "perhaps" : true;
 }
 

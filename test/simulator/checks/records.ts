@@ -22,7 +22,7 @@ import {
   type Call,
   type Violation,
 } from "./history.ts";
-import { checkSameAnswers } from "./idempotency.ts";
+import { checkSameAnswers, keepsRow } from "./idempotency.ts";
 import { ObjectTime } from "./object-time.ts";
 import { linearize, type Linearization, type Stuck } from "./linearize.ts";
 import {
@@ -138,13 +138,19 @@ function firstBegun(calls: readonly RecordCall[], { operation, begun }: RecordCa
   return calls.find((other) => other.operation.once === once)!.begun.ms;
 }
 
-/** What a second copy of an object says of a record may be old; it can change none. So the answer may say nothing. */
+/**
+ * What a second copy of an object says of a record may be old; it can change none. So the answer may say nothing. An answer that is
+ * kept for an idempotency key is a row, which a copy can't write.
+ */
 function withoutStale(call: RecordCall): RecordCall {
   if (!isAnswered(call)) return call;
-  const { success, code } = call.outcome;
-  if (isRead(call) || success === false || code !== undefined)
-    return { ...call, outcome: "refused" };
-  return success === true ? call : { ...call, outcome: "unknown" };
+  const { operation, outcome } = call;
+  const { success, code } = outcome;
+  if (isRead(call)) return { ...call, outcome: "refused" };
+  const keeps = operation.once !== undefined && keepsRow(outcome);
+  if (success === true || keeps === true) return call;
+  const isWithoutEffect = success === false || code !== undefined;
+  return { ...call, outcome: isWithoutEffect && !keeps ? "refused" : "unknown" };
 }
 
 function isReadAtEnd(calls: readonly RecordCall[]): boolean {

@@ -107,6 +107,14 @@ export class Subscriptions {
     return "must not have it";
   }
 
+  /** A subscription was asked for before the message had arrived, and confirmed when it was under way already. */
+  mayBegin({ subscriber, spans }: Member, publication: Publication): boolean {
+    const arrived = this.#delivery.arrived(subscriber.connection, publication);
+    return spans.some(
+      ({ begun, confirmed }) => isBefore(begun, arrived) && isBefore(publication.begun, confirmed),
+    );
+  }
+
   #spansOf(channel: string, subscriber: Subscriber): Span[] {
     let members = this.#byChannel.get(channel);
     if (members === undefined) this.#byChannel.set(channel, (members = new Map<number, Member>()));

@@ -1084,6 +1084,19 @@ describe("the checker of channels", () => {
     ).toBe("");
   });
 
+  it("accepts a count with a listener whose stream begins behind the message, and with no other", () => {
+    const counted = (
+      listener: Step,
+      sent = publish(1, 20, delivered(1, 101), { to: 40 }),
+    ): string => check([listen(1, 5, 100), sent, listener], { 1: { end: [12, 15] }, 2: {} });
+    expect(counted({ ...listen(2, 10, 101), to: 50 })).toBe("");
+    expect(counted({ ...listen(2, 30, 101), to: 50 })).toBe("");
+    expect(counted({ ...listen(2, 10, 101), to: 15 })).toContain("never got message 1");
+    expect(counted({ ...listen(2, 45, 101), to: 50 })).toContain("delivered 1, but 0 took it");
+    const twice = publish(1, 20, delivered(2, 101), { to: 40 });
+    expect(counted({ ...listen(2, 10, 101), to: 50 }, twice)).toContain("delivered 2, but 0 to 1");
+  });
+
   it.each([
     [
       "a live listener that misses a number",

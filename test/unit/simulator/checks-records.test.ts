@@ -684,6 +684,33 @@ describe("answers of a second copy of a shard", () => {
     const calls = [call(0, 1, insert(1n), ok), call(100, 101, insert(5n), ok)];
     expect(stale(calls)).toMatchObject([{ promise: "Durable before the reply" }]);
   });
+
+  it("are as good as others under an idempotency key, as a kept answer is a row", () => {
+    const once = { ...swap(null, "c"), once: "x" } as RecordOperation;
+    const calls = [
+      call(0, 1, set("a"), ok),
+      call(100, 101, once, { success: false, record: { kind: "buffer", value: "a" } }),
+      call(102, 103, set("b"), ok),
+      call(104, 105, once, { success: false, record: { kind: "buffer", value: "a" } }),
+    ];
+    expect(stale(calls)).toEqual([]);
+    const never = { success: false, record: { kind: "buffer", value: "never" } } as const;
+    const forged = [call(0, 1, set("a"), ok), call(100, 101, once, never)];
+    expect(stale(forged)).toMatchObject([{ promise: "Order per key" }]);
+  });
+
+  it("may be old under an idempotency key, too, where they are errors or too long to be kept", () => {
+    const once = { ...swap("a", "c"), once: "x" } as RecordOperation;
+    const long = "v".repeat(2000);
+    const calls = [
+      call(0, 1, set("a"), ok),
+      call(100, 101, once, { success: false, record: { kind: "buffer", value: long } }),
+      call(102, 103, { ...once, once: "y" }, { code: "kind_mismatch" }),
+      call(104, 105, get, holding("a")),
+    ];
+    expect(stale(calls)).toEqual([]);
+    expect(judge(calls).violations).toHaveLength(1);
+  });
 });
 
 it("a message names the call, its answer, and what the key could be", () => {
