@@ -74,7 +74,7 @@ const NOT_RUN: Readonly<Record<string, string>> = {
     NAMES_ALL,
   "docs/namespaces.md: TOKEN_SECRET=… npx throttr-edge token --ns '*' --scopes admin   # a token for all namespaces":
     NAMES_ALL,
-  "docs/namespaces.md: npx throttr-edge export --all-namespaces backup   # backup/shop.jsonl, … with a token for all, scope read":
+  "docs/namespaces.md: npx throttr-edge export --all-namespaces backup   # backup/shop.jsonl, … with a token for all, scope read (with --leases also admin)":
     NAMES_ALL,
   "docs/embedding.md: npx throttr-edge limits --url http://127.0.0.1:8787/throttr-edge --namespace my-app":
     "names a Worker that has the server inside it; test/process/embedded.test.ts runs the command",
