@@ -227,8 +227,7 @@ export class Journal {
    */
   append(): void {
     this.#writeCommit();
-    if (this.#cursor === null && this.#isCutDue()) this.beginCut();
-    else this.#stepCut();
+    this.#cut();
   }
 
   /**
@@ -240,9 +239,11 @@ export class Journal {
     this.#writeRow(this.#engine.setClockBack());
   }
 
-  /** Stores the time of the shard, where there is data. */
+  /** Stores the time of the shard, where there is data. A shard that is only read may write no other rows for a long time. */
   storeClock(): void {
-    if (this.placement !== null) this.#writeRow(this.#engine.takeClockRow());
+    if (this.placement === null) return;
+    this.#writeRow(this.#engine.takeClockRow());
+    if (!this.#engine.isDirty) this.#cut();
   }
 
   /** Writes the counts that no row has, where there is data: a row of their own, for those who must not see less later. */
@@ -272,6 +273,12 @@ export class Journal {
     if (this.bytes > JOURNAL_BYTES_MIN) return this.bytes > 2 * bytes;
     if (records > 0) return false;
     return this.#snapshotRows > CUT_ROWS || this.rows >= COMMITS_PER_CUT_ROW * CUT_ROWS;
+  }
+
+  /** Begins a cut that is due, or takes a step of the one under way. */
+  #cut(): void {
+    if (this.#cursor === null && this.isCutDue) this.beginCut();
+    else this.#stepCut();
   }
 
   /** Begins a cut, unless one is under way. */
@@ -320,7 +327,7 @@ export class Journal {
   }
 
   /** Weighs the rows of a cut against the start that a long journal would slow down. */
-  #isCutDue(): boolean {
+  get isCutDue(): boolean {
     if (this.bytes >= JOURNAL_BYTES_MAX) return true;
     const { bytes } = this.#engine.figures;
     const snapshotRows = Math.ceil(bytes / SNAPSHOT_STEP_BYTES) + 1;

@@ -372,8 +372,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     await this.#sweep();
     await this.#semaphoreWork.run();
     await this.#commits.flush();
-    // Nobody writes to a shard whose records have all expired, so no commit would ever cut its journal.
-    if (this.#journal.isMostlyDead) {
+    // A shard that is only read has no commits, which would cut its journal: when its records have expired, and when scrapes
+    // have stored its counts thousands of times.
+    if (this.#journal.isMostlyDead || this.#journal.isCutDue) {
       this.#mustWrite(() => this.#journal.beginCut());
       while (this.#journal.isCutting) {
         this.#mustWrite(() => this.#journal.append());
