@@ -28,12 +28,12 @@ afterEach(async () => {
   await reset();
 });
 
-const insert = (key: string, quota = 1n): ModelRequest => ({
+const insert = (key: string, quota = 1n, ttl = FOREVER): ModelRequest => ({
   type: "insert",
   key,
   quota,
   ttlType: HOURS,
-  ttl: FOREVER,
+  ttl,
 });
 const query = (key: string): ModelRequest => ({ type: "query", key });
 const increase = (key: string): ModelRequest => ({
@@ -296,6 +296,43 @@ describe("a cut of the journal", () => {
     expect(await stub().figures()).toMatchObject({ journalRows });
     await apply(increase("k"));
     expect(await stub().figures()).toMatchObject({ journalRows: journalRows + 1 });
+  });
+
+  describe("of a shard that is only read", () => {
+    /** More rows than a journal has before it is cut. */
+    const MANY = 4200;
+    const readOften = async (between: () => void, isKept: boolean): Promise<void> => {
+      const read = batchOf([{ protocol, frames: [frameOf(protocol, query("k"))] }], placement);
+      await runInDurableObject(stub(), async (shard: Shard) => {
+        for (let i = 0; i < MANY; i++) {
+          between();
+          await shard.apply(read);
+          if (isKept) await shard.summary(placement, true);
+        }
+      });
+    };
+
+    it("is made where its clock goes back thousands of times", async () => {
+      await apply(insert("k"));
+      let nowMs = Date.now();
+      vi.spyOn(Date, "now").mockImplementation(() => nowMs);
+      vi.spyOn(console, "warn").mockImplementation(() => {});
+      await readOften(() => (nowMs -= 1100), false);
+      vi.restoreAllMocks();
+      expect(await tables()).toEqual(["journal_1"]);
+      await abortAllDurableObjects();
+      expect((await stub().figures()).journalRows).toBeLessThan(MANY / 10);
+      expect((await apply(query("k"))).slice(0, 2)).toBe("01");
+    });
+
+    it("is made by an alarm where scrapes have stored its counts thousands of times", async () => {
+      await apply(insert("k", 0n, 1n));
+      await readOften(() => {}, true);
+      expect(await tables()).toEqual(["journal_0"]);
+      await runDurableObjectAlarm(stub());
+      expect(await tables()).toEqual(["journal_1"]);
+      expect(await stub().figures()).toMatchObject({ journalRows: 0, records: 1 });
+    });
   });
 });
 

@@ -18,11 +18,7 @@ import type { AdoptOutcome, RangeOffer } from "../../base/calls/splits.ts";
 import type { Range } from "../../wire/range.ts";
 import { NotedShards } from "./noted-shards.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import {
-  JOURNAL_BYTES_MIN,
-  JOURNAL_ROW_BYTES_MAX,
-  SNAPSHOT_STEP_BYTES,
-} from "../../engine/sizes.ts";
+import { JOURNAL_ROW_BYTES_MAX, SNAPSHOT_STEP_BYTES } from "../../engine/sizes.ts";
 import { isCutDue, isMostlyDead } from "./cut-due.ts";
 import { hashKeyBytes, hasTable, LATER_COLUMNS, readShardRow, type Sql } from "./shard-row.ts";
 import { SPLIT_FORMAT, SplitRows } from "./split-rows.ts";
@@ -286,8 +282,7 @@ export class Journal {
    */
   append(): void {
     this.#writeCommit();
-    if (this.#cursor === null && this.#isCutDue()) this.beginCut();
-    else this.#stepCut();
+    this.#cut();
   }
 
   /**
@@ -299,9 +294,11 @@ export class Journal {
     this.#writeRow(this.#engine.setClockBack());
   }
 
-  /** Stores the time of the shard, where there is data. */
+  /** Stores the time of the shard, where there is data. A shard that is only read may write no other rows for a long time. */
   storeClock(): void {
-    if (this.#isServing) this.#writeRow(this.#engine.takeClockRow());
+    if (!this.#isServing) return;
+    this.#writeRow(this.#engine.takeClockRow());
+    if (!this.#engine.isDirty) this.#cut();
   }
 
   /** Writes the counts that no row has, where there is data: a row of their own, for those who must not see less later. */
@@ -327,8 +324,13 @@ export class Journal {
 
   /** True when most of what is stored is of records that are gone, and it is worth the rows of a cut. */
   get isMostlyDead(): boolean {
-    if (this.bytes <= JOURNAL_BYTES_MIN && this.split.mustFilter(this.#generation)) return true;
     return isMostlyDead(this, this.#snapshotRows, this.#engine.figures);
+  }
+
+  /** Begins a cut that is due, or takes a step of the one under way. */
+  #cut(): void {
+    if (this.#cursor === null && this.isCutDue) this.beginCut();
+    else this.#stepCut();
   }
 
   /** Begins a cut, unless one is under way. */
@@ -385,7 +387,7 @@ export class Journal {
   }
 
   /** Weighs the rows of a cut against the start that a long journal would slow down. */
-  #isCutDue(): boolean {
+  get isCutDue(): boolean {
     return this.split.mustFilter(this.#generation) || isCutDue(this, this.#engine.figures.bytes);
   }
 

@@ -79,13 +79,16 @@ export class Upkeep {
     await semaphoreWork.run();
     await splitting.runDue();
     await this.#host.flush();
-    await this.#cutDead();
+    await this.#cut();
   }
 
-  /** Shards whose records have all expired are not written to, so no commit would ever cut their journal. */
-  async #cutDead(): Promise<void> {
+  /**
+   * A shard that is only read has no commits, which would cut its journal: when its records have expired, when scrapes have
+   * stored its counts thousands of times, and when it has given a part of its range away.
+   */
+  async #cut(): Promise<void> {
     const { journal } = this.#host;
-    if (!journal.isMostlyDead) return;
+    if (!journal.isMostlyDead && !journal.isCutDue) return;
     this.#host.write(() => journal.beginCut());
     while (journal.isCutting) {
       this.#host.write(() => journal.append());
