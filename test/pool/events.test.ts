@@ -1,7 +1,8 @@
 /** Channels over HTTP: Server-Sent Events to listen, POST to publish. */
 import { evictAllDurableObjects, runInDurableObject, runDurableObjectAlarm } from "cloudflare:test";
-import { exports } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { env, exports } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { Channel } from "../../src/objects/channel/channel.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { writeMessage } from "../../src/wire/messages.ts";
 import {
@@ -327,6 +328,22 @@ describe("Server-Sent Events", () => {
     expect((await publish("/channels/*", headers)).delivered).toBe(0);
     await listener.close();
     await expect.poll(() => runInDurableObject(hubStub(0, ns), (hub) => hub.roster.size)).toBe(0);
+  });
+
+  it("connections get what is published to everybody after a listener whose group has failed", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    vi.spyOn(Channel.prototype, "listenTo").mockRejectedValueOnce(new Error("lost"));
+    const failed = await server.fetch("http://localhost/channels/c", { headers });
+    expect(failed.status).toBe(503);
+    const directory = env.DIRECTORY.getByName(ns);
+    await expect.poll(() => directory.hubs()).toEqual([]);
+    expect((await publish("/channels/*", headers)).delivered).toBe(0);
+    const door = await openSocket(WS, headers);
+    expect((await directory.hubs()).length).toBe(1);
+    expect((await publish("/channels/*", headers, "2")).delivered).toBe(1);
+    expect(hex(await door.inbox.take(U16.push("*", "2").length))).toBe(hex(U16.push("*", "2")));
+    await door.close();
   });
 
   it("a listener that does not read is ended, and the others are served", async () => {

@@ -78,7 +78,10 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   #opening = 0;
   /** Connections of the yrmcds protocol. */
   #yrmcdsConnections = 0;
-  /** The Directory knows of this Hub, or is being told. */
+  /**
+   * The Directory knows of this Hub, or is being told. Only with connections, or one that is being opened: the Directory drops a
+   * Hub that says it has none, and the Hub is not told.
+   */
   #isListed: boolean;
   /** The last call to the Directory: the next one waits for it. */
   #listing: Promise<void> | null = null;
@@ -142,6 +145,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
       return await this.#open(opening);
     } finally {
       this.#opening--;
+      // A listener that its group refuses was removed while it still counted as being opened.
+      this.ctx.waitUntil(this.#unlist());
     }
   }
 
