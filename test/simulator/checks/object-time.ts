@@ -4,7 +4,8 @@
  * later time, as each write has a row.
  */
 import type { MsSpan } from "../../support/models/span.ts";
-import { type ClockHistory, ROUNDING_MS, SLEWED_PACE, type StepBack } from "./clocks.ts";
+import { ROUNDING_MS, SLEWED_PACE, type StepBack } from "./clock-steps.ts";
+import type { ClockHistory } from "./clocks.ts";
 
 /** An object's time may have gone back. */
 export interface Return {

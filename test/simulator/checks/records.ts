@@ -14,7 +14,8 @@ import {
   type RecordOperation,
 } from "../../support/models/record.ts";
 import type { MsSpan } from "../../support/models/span.ts";
-import { type ClockHistory, ROUNDING_MS, SLEWED_PACE } from "./clocks.ts";
+import { ROUNDING_MS, SLEWED_PACE } from "./clock-steps.ts";
+import type { ClockHistory } from "./clocks.ts";
 import {
   describeCall,
   isAnswered,
