@@ -22,9 +22,9 @@ function cloned(value: unknown): unknown {
 }
 
 function clonedObject(value: object): unknown {
-  if (value instanceof Uint8Array) {
-    return new Uint8Array(value.buffer.slice(0), value.byteOffset, value.length);
-  }
+  if (value instanceof Uint8Array) return viewOf(Uint8Array, value);
+  if (value instanceof Float64Array) return viewOf(Float64Array, value);
+  if (value instanceof Uint32Array) return viewOf(Uint32Array, value);
   if (Array.isArray(value)) return value.map(cloned);
   if (value instanceof Error) return copyError(value);
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -34,6 +34,13 @@ function clonedObject(value: object): unknown {
     return copy;
   }
   return structuredClone(value);
+}
+
+function viewOf<View extends Uint8Array | Float64Array | Uint32Array>(
+  Class: new (buffer: ArrayBufferLike, byteOffset: number, length: number) => View,
+  { buffer, byteOffset, length }: View,
+): View {
+  return new Class(buffer.slice(0), byteOffset, length);
 }
 
 /** Names of errors that keep their class on the way. */

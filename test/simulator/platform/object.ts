@@ -170,7 +170,7 @@ export class ObjectLife extends RunningLife {
   #reset(reason: unknown): void {
     this.site.trace.note("aborted", this.name, String(reason));
     this.disk.dropTurn();
-    this.end(Object.assign(copyError(reason), { durableObjectReset: true }));
+    this.end(() => Object.assign(copyError(reason), { durableObjectReset: true }));
   }
 
   /** The platform takes the instance away, as nothing goes on. Its hibernating sockets stay. */
@@ -206,14 +206,15 @@ export class ObjectLife extends RunningLife {
     });
   }
 
-  protected override end(error: Error): void {
+  protected override end(makeError: () => Error): void {
+    const error = makeError();
     this.reason = error;
     this.isOver = true;
     this.object.lose(this);
     for (const { fail } of this.#held) fail(error);
     this.#held = [];
     for (const stub of this.#stubs) stub(error);
-    super.end(error);
+    super.end(() => error);
   }
 }
 

@@ -149,20 +149,24 @@ export class RunningLife implements Life {
   crash(what: string): void {
     if (this.isOver) return;
     this.site.trace.note("crash", this.name, what);
-    this.end(lostConnection());
+    this.end(lostConnection);
   }
 
   break(reason: string): void {
     if (this.isOver) return;
     this.site.trace.note("broken", this.name, reason);
-    this.end(new Error(reason));
+    this.end(() => new Error(reason));
   }
 
-  protected end(error: Error): void {
+  /** @param makeError what callers see: each request that is served ends, and most have no call that waits */
+  protected end(makeError: () => Error): void {
     this.isOver = true;
-    const watchers = [...this.watchers];
-    this.watchers.clear();
-    for (const watcher of watchers) watcher(error);
+    if (this.watchers.size > 0) {
+      const error = makeError();
+      const watchers = [...this.watchers];
+      this.watchers.clear();
+      for (const watcher of watchers) watcher(error);
+    }
     endAllOf(this);
   }
 }

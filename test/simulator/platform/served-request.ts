@@ -60,6 +60,6 @@ export class ServedRequest extends RunningLife {
     if (this.isOver) return;
     this.#forget();
     this.#isolate.requests.delete(this);
-    this.end(lostConnection());
+    this.end(lostConnection);
   }
 }

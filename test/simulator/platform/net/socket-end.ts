@@ -55,8 +55,8 @@ export class SocketEnd {
   #hasSentClose = false;
   #hasReceivedClose = false;
   #isLost = false;
-  /** V8's serialization; null without one. */
-  attachment: Uint8Array | null = null;
+  /** A copy of what code has left here; null without one. */
+  attachment: { readonly value: unknown } | null = null;
   /** What came before anything accepted this end; null for its loss. */
   readonly #early: (Frame | null)[] = [];
   #user: EndUser | null = null;

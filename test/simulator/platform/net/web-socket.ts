@@ -3,6 +3,7 @@
  * object that code holds belongs to one life; the `SocketEnd` behind it may outlive that.
  */
 import { Deserializer, Serializer } from "node:v8";
+import { clone } from "../clone.ts";
 import { LifeOver, type Life } from "../life.ts";
 import { whenOver } from "./endings.ts";
 import { Listeners, type Listener, type SocketEvent } from "./listeners.ts";
@@ -17,6 +18,8 @@ import {
 
 const REASON_BYTES_MAX = 123;
 const ATTACHMENT_BYTES_MAX = 16_384;
+/** More than V8 writes for a number, or for a string or an object beside its content. */
+const VALUE_BYTES = 32;
 /** Codes from 1000 to 4999 that only the runtime may report. */
 const RESERVED_CODES = [1004, NO_CODE, GONE.code, 1015];
 
@@ -104,13 +107,17 @@ export class SimWebSocket {
 
   serializeAttachment(value: unknown): void {
     this.#life.call("socket.serializeAttachment");
+    if (isSmall(value)) {
+      this.#end.attachment = { value: clone(value) };
+      return;
+    }
     const bytes = serialize(value);
     if (bytes.length > ATTACHMENT_BYTES_MAX) {
       throw new Error(
         `A WebSocket 'attachment' cannot be larger than ${ATTACHMENT_BYTES_MAX} bytes.'attachment' was ${bytes.length} bytes.`,
       );
     }
-    this.#end.attachment = bytes;
+    this.#end.attachment = { value: deserialize(bytes) };
   }
 
   /** A new copy for each call; null without an attachment. */
@@ -187,6 +194,31 @@ function connectionLost(): SocketEvent {
   return { type: "error", message: `Uncaught ${String(error)}`, error };
 }
 
+/**
+ * Whether the serialization of a value is certainly within the limit. Hubs store an attachment with most messages, and V8 takes
+ * ten times as long as this and `clone`.
+ */
+const isSmall = (value: unknown): boolean => roomBehind(value, ATTACHMENT_BYTES_MAX) >= 0;
+
+/** @returns what is left of `room` at least, in bytes; negative for what may not fit, or can't be told */
+function roomBehind(value: unknown, room: number): number {
+  if (room < 0) return room;
+  if (typeof value === "string") return room - VALUE_BYTES - 2 * value.length;
+  if (
+    value === null ||
+    value === undefined ||
+    typeof value === "number" ||
+    typeof value === "boolean"
+  ) {
+    return room - VALUE_BYTES;
+  }
+  if (value instanceof Uint8Array) return room - 2 * VALUE_BYTES - value.buffer.byteLength;
+  if (typeof value !== "object" || Object.getPrototypeOf(value) !== Object.prototype) return -1;
+  let left = room - VALUE_BYTES;
+  for (const [key, field] of Object.entries(value)) left = roomBehind(field, roomBehind(key, left));
+  return left;
+}
+
 /** In the same bytes as workerd, whose limit counts them: `v8.serialize` has a form of its own for typed arrays. */
 function serialize(value: unknown): Uint8Array {
   const serializer = new Serializer();
@@ -197,7 +229,7 @@ function serialize(value: unknown): Uint8Array {
 
 /** What code has left with a socket. */
 export function attachmentOf({ attachment }: SocketEnd): unknown {
-  return attachment === null ? null : deserialize(attachment);
+  return attachment === null ? null : clone(attachment.value);
 }
 
 function deserialize(bytes: Uint8Array): unknown {
