@@ -52,7 +52,7 @@ export const LOG_EVENTS = {
   split_given_up: {
     severity: "warning",
     meaning:
-      "A shard could not give a part of its range to a new shard; it serves all of it as before, and nothing is lost.",
+      "A shard could not give a part of its range to a new shard; it serves all of it as before, nothing is lost, and it tries again later.",
     fields: { shard: SHARD, error: "why" },
   },
   split_untold: {

@@ -10,15 +10,18 @@ import { orIfUnknown } from "./unknown-method.ts";
  * release takes none.
  *
  * @param report the object's name, and what it has counted
+ * @returns see `DirectoryCalls.report`
  */
 export async function sendReport(
   env: Environment,
   namespace: string,
   ...report: Parameters<DirectoryCalls["report"]>
-): Promise<void> {
+): Promise<boolean> {
   try {
-    await orIfUnknown(directoryStub(env, namespace).report(...report), () => {});
+    const told = directoryStub(env, namespace).report(...report);
+    return await orIfUnknown<boolean>(told, () => false);
   } catch (error) {
     logWarning("report_failed", { object: report[0], error: String(error) });
+    return false;
   }
 }

@@ -149,9 +149,9 @@ export class Dispatch {
     return await askLimits(this.#shards);
   }
 
-  /** What each shard says of its range, in the order of the circle. */
+  /** What each shard says of its range, or has reported, in the order of the circle. */
   async shards(): Promise<ShardRow[]> {
-    return await shardRows(this.#shards);
+    return await shardRows(this.#env, this.#shards);
   }
 
   /** Begins a split by hand: see `splitShard`. */

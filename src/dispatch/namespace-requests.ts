@@ -47,7 +47,7 @@ import { holders, semaphores } from "./semaphore-scans.ts";
 import { walk, type AskedShard, type ShardGroup } from "./shard-group.ts";
 import type { ShardPlan } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
-import { answeringHubs, askWhole } from "./survey.ts";
+import { answeringHubs, answeringShards, askWhole } from "./survey.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { turn } from "../base/turn.ts";
 import { VERSION } from "../base/version.ts";
@@ -199,8 +199,9 @@ export class NamespaceRequests {
     const survey = await askWhole(this.#env, this.#shards);
     const figures = figuresOf(survey);
     const hubs = answeringHubs(survey);
+    const shards = answeringShards(survey);
     const sumOf = (count: (totals: Totals) => number): number =>
-      survey.shards.reduce((sum, { totals }) => sum + count(totals), 0);
+      shards.reduce((sum, { totals }) => sum + count(totals), 0);
     const counters = sumOf((totals) => totals.counters);
     const info = encodeInfo({
       nowMs: presentMs(),
@@ -213,7 +214,7 @@ export class NamespaceRequests {
       bufferBytes: sumOf((totals) => totals.bufferBytes),
       subscriptions: hubs.reduce((sum, hub) => sum + hub.subscriptions, 0),
       channels: channelsOf(hubs),
-      runningSinceMs: countedSinceMs(survey.shards),
+      runningSinceMs: countedSinceMs(shards),
       connections: hubs.reduce((sum, hub) => sum + hub.connections, 0),
       version: VERSION,
     });

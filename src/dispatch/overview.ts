@@ -17,12 +17,22 @@ import type { HubFigures } from "../base/calls/hub.ts";
 import { hubName } from "../base/names.ts";
 import type { ShardSummary } from "../base/calls/shard.ts";
 import { mergeLimits } from "./limit-figures.ts";
-import { answeringHubs, isSilence, type HubAnswer, type Silence, type Survey } from "./survey.ts";
+import { endOf } from "../wire/range.ts";
+import type { SaidOf } from "./shard-reports.ts";
+import {
+  answeringHubs,
+  answeringShards,
+  isSilence,
+  type HubAnswer,
+  type Silence,
+  type Survey,
+  type WholeSurvey,
+} from "./survey.ts";
 import { VERSION } from "../base/version.ts";
 
 /** @param atMs when the survey ended */
 export function overviewOf(namespace: string, survey: Survey, atMs: number): Overview {
-  const shards = survey.shards.flatMap((shard) => (isSilence(shard) ? [] : [shard]));
+  const shards = answeringShards(survey);
   const hubs = answeringHubs(survey);
   const figures = figuresOf(survey);
   const ofShards = (count: (shard: ShardSummary) => number): number =>
@@ -80,10 +90,10 @@ export function countedSinceMs(shards: readonly ShardSummary[]): number {
 }
 
 /** What all objects have counted that have answered. */
-export function figuresOf(survey: Survey): TallyFigures {
+export function figuresOf(survey: Survey | WholeSurvey): TallyFigures {
   return sumFigures([
     survey.beside,
-    ...survey.shards.flatMap((shard) => (isSilence(shard) ? [] : [shard.tally])),
+    ...answeringShards(survey).map(({ tally }) => tally),
     ...answeringHubs(survey).map(({ tally }) => tally),
   ]);
 }
@@ -103,12 +113,19 @@ export function namedChannelsOf(hubs: readonly HubFigures[]): number {
 }
 
 /** A shard that did not answer is listed with the reason, not left out: its records are missing in the sums. */
-function shardOverview(shard: ShardSummary | Silence, index: number): ShardOverview {
-  if (isSilence(shard)) return { index, isUnreachable: true, code: shard.code };
-  const { startedAtMs, countedSinceMs: sinceMs = startedAtMs, tally, figures } = shard;
+function shardOverview(said: SaidOf<ShardSummary | Silence>, index: number): ShardOverview {
+  const { answer, reportedAtMs } = said;
+  const { label, range } = said.shard;
+  const place = { index, shard: label, from: range.from, to: endOf(range) };
+  if (isSilence(answer)) return { ...place, isUnreachable: true, code: answer.code };
+  const { startedAtMs, countedSinceMs: sinceMs = startedAtMs, tally, figures, state } = answer;
   return {
-    index,
+    ...place,
     isUnreachable: false,
+    reportedAtMs,
+    isHot: state?.isHot ?? false,
+    isSplitting: (state?.split ?? null) !== null,
+    splitProblem: state?.splitProblem ?? null,
     startedAtMs,
     countedSinceMs: sinceMs,
     requests: requestsOf(tally),

@@ -58,6 +58,11 @@ export class ShardMap extends KeyHash {
     if (said.shards !== 0) this.ranges = this.ranges.with(beginsOf(said));
   }
 
+  /** Notes where ranges begin, as shards of this namespace have said it elsewhere. */
+  learnBegins(begins: readonly number[]): void {
+    this.ranges = this.ranges.with(begins);
+  }
+
   /** Notes that the shards are of a release without splits: `SHARDS` is right, or they refuse each request. */
   assumeInitial(): void {
     if (this.shards !== 0) return;

@@ -1,21 +1,26 @@
 /** The shards of a namespace for an operator: what each says of its range, and splits by hand. */
 import type { ShardState } from "../base/calls/splits.ts";
+import type { Environment } from "../base/environment.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { endOf, initialFroms } from "../wire/range.ts";
 import type { BegunSplit, ShardRow } from "../wire/shards.ts";
 import { hexOfHash } from "../wire/range.ts";
-import type { AskedShard, ShardGroup } from "./shard-group.ts";
+import type { ShardGroup } from "./shard-group.ts";
+import { readOrAsk, type SaidOf } from "./shard-reports.ts";
 
-/** Asks all shards, in the order of the circle. */
-export async function shardRows(shards: ShardGroup): Promise<ShardRow[]> {
-  const answers = await shards.askAll(
-    async ({ placement, stub }) => await stub().shardState(placement),
-  );
-  return answers.map(({ shard, answer }) => rowOf(shard, answer));
+/** What all shards are, in the order of the circle. */
+export async function shardRows(env: Environment, shards: ShardGroup): Promise<ShardRow[]> {
+  await shards.findShards();
+  const said = await readOrAsk(env, shards, false, {
+    ask: async ({ placement, stub }, isToReport) => await stub().shardState(placement, isToReport),
+    read: ({ summary }): ShardState | null => summary.state,
+  });
+  return said.map(rowOf);
 }
 
 /** One without data has its range all the same. */
-function rowOf({ label, range }: AskedShard, state: ShardState | null): ShardRow {
+function rowOf({ shard, answer: state, reportedAtMs }: SaidOf<ShardState | null>): ShardRow {
+  const { label, range } = shard;
   const { from } = range;
   return {
     shard: label,
@@ -26,6 +31,8 @@ function rowOf({ label, range }: AskedShard, state: ShardState | null): ShardRow
     bytesMax: state?.bytesMax ?? 0,
     callsPerSecond: state?.callsPerSecond ?? 0,
     isHot: state?.isHot ?? false,
+    splitProblem: state?.splitProblem ?? null,
+    reportedAtMs,
     split: state?.split ? { at: state.split.at, isGiven: state.split.isGiven } : null,
   };
 }

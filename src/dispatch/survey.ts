@@ -16,7 +16,8 @@ import type { HubFigures } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import type { ShardSummary } from "../base/calls/shard.ts";
-import type { AskedShard, ShardGroup } from "./shard-group.ts";
+import type { Answered, AskedShard, ShardGroup } from "./shard-group.ts";
+import { readOrAsk, type SaidOf } from "./shard-reports.ts";
 
 /** What was counted beside Shards and Hubs, and what the Hubs say. */
 interface Beside {
@@ -31,12 +32,12 @@ interface Beside {
 /** What all objects have said, or why they have not. */
 export interface Survey extends Beside {
   /** In the order of the circle. */
-  readonly shards: readonly (ShardSummary | Silence)[];
+  readonly shards: readonly SaidOf<ShardSummary | Silence>[];
 }
 
 /** A survey in which all Shards have answered. */
-export interface WholeSurvey extends Survey {
-  readonly shards: readonly ShardSummary[];
+export interface WholeSurvey extends Beside {
+  readonly shards: readonly Answered<ShardSummary>[];
 }
 
 /** What one Hub has said. */
@@ -59,8 +60,13 @@ export function isSilence(answer: object): answer is Silence {
   return "code" in answer;
 }
 
+/** What Shards say that have answered, or have reported. */
+export function answeringShards({ shards }: Survey | WholeSurvey): ShardSummary[] {
+  return shards.flatMap(({ answer }) => (isSilence(answer) ? [] : [answer]));
+}
+
 /** What Hubs say that have answered. */
-export function answeringHubs({ hubs }: Survey): HubFigures[] {
+export function answeringHubs({ hubs }: Beside): HubFigures[] {
   return hubs.flatMap(({ answer }) => (isSilence(answer) ? [] : [answer]));
 }
 
@@ -74,11 +80,25 @@ export async function askAll(
   shards: ShardGroup,
   isKept: boolean,
 ): Promise<Survey> {
-  const [beside, summaries] = await Promise.all([
+  const [beside, said] = await Promise.all([
     askBeside(env, shards.map.namespace),
-    askEach(shards, async ({ placement, stub }) => await stub().summary(placement, isKept)),
+    findShardsInTime(shards).then(
+      async () =>
+        await readOrAsk<ShardSummary | Silence>(env, shards, isKept, {
+          ask: async (asked, isToReport) => {
+            const summary = await inTimeOrSilence<ShardSummary>(
+              asked,
+              async ({ placement, stub }) => {
+                return await stub().summary(placement, isKept, isToReport);
+              },
+            );
+            return orOutdated(summary, "figures");
+          },
+          read: ({ summary }) => summary,
+        }),
+    ),
   ]);
-  return { ...beside, shards: summaries.map((summary) => orOutdated(summary, "figures")) };
+  return { ...beside, shards: said };
 }
 
 /** A shard has refused, as it does not own the range that it was asked for: nothing is missing, so nothing is logged. */
@@ -91,18 +111,28 @@ export async function askEach<T extends object>(
   shards: ShardGroup,
   ask: (shard: AskedShard) => Promise<T>,
 ): Promise<(T | Silence)[]> {
-  // Where the first shard does not say which others there are, those that are known are asked.
-  await inTime(shards.findShards(), shards.shardAt(0).name, "shard_failed");
-  const answers = await shards.askKnown(async (shard) => {
-    const call = ask(shard).catch((error: unknown): Moved => {
-      if (hasMoved(error)) return { moved: error };
-      throw error;
-    });
-    const answer = await answerOrSilence<T | Moved>(call, shard.name, "shard_failed");
-    if ("moved" in answer) throw answer.moved;
-    return answer;
-  });
+  await findShardsInTime(shards);
+  const answers = await shards.askKnown(async (shard) => await inTimeOrSilence(shard, ask));
   return answers.map(({ answer }) => answer);
+}
+
+/** Where the first shard does not say which others there are, those that are known are asked. */
+async function findShardsInTime(shards: ShardGroup): Promise<void> {
+  await inTime(shards.findShards(), shards.shardAt(0).name, "shard_failed");
+}
+
+/** What a shard says within 2 s. */
+async function inTimeOrSilence<T extends object>(
+  shard: AskedShard,
+  ask: (shard: AskedShard) => Promise<T>,
+): Promise<T | Silence> {
+  const call = ask(shard).catch((error: unknown): Moved => {
+    if (hasMoved(error)) return { moved: error };
+    throw error;
+  });
+  const answer = await answerOrSilence<T | Moved>(call, shard.name, "shard_failed");
+  if ("moved" in answer) throw answer.moved;
+  return answer;
 }
 
 /**
@@ -115,7 +145,7 @@ export async function askWhole(env: Environment, shards: ShardGroup): Promise<Wh
     askBeside(env, shards.map.namespace),
     shards.askAll(async ({ placement, stub }) => await stub().summary(placement, false)),
   ]);
-  return { ...beside, shards: summaries.map(({ answer }) => answer) };
+  return { ...beside, shards: summaries };
 }
 
 /** Asks the Directory, then the Hubs that it names. */

@@ -81,7 +81,7 @@ async function dump(shards: ShardGroup, opaque: number, form: DumpForm, sink: Si
 /** Keys that share a first slot are not counted as conflicts. */
 function statsOf(survey: WholeSurvey): StatsFigures {
   const counts = figuresOf(survey);
-  const semaphores = survey.shards.map((shard) => shard.semaphores);
+  const semaphores = survey.shards.map(({ answer }) => answer.semaphores);
   const sumOf = (count: (figures: SemaphoreFigures) => number): number =>
     semaphores.reduce((sum, figures) => sum + count(figures), 0);
   return {

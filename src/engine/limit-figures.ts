@@ -44,6 +44,15 @@ export interface LimitKeys {
   readonly mostRefused: SketchRow[];
 }
 
+/** The counts of all limiters together. */
+export function withoutNames({ counts }: LimitCounts): LimitCounts {
+  const all = counts.slice(0, 2 * LIMIT_COUNTS);
+  const without = new Float64Array(2 * all.length);
+  without.set(all, 2 * LIMIT_COUNTS * LimitRow.all);
+  without.set(all, 2 * LIMIT_COUNTS * LimitRow.others);
+  return { names: [], counts: without };
+}
+
 export class LimitFigures {
   readonly #counts = new MinuteCounts((LimitRow.firstName + LIMIT_NAMES_MAX) * LIMIT_COUNTS);
   readonly #names: LimitNames;

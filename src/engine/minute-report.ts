@@ -101,6 +101,15 @@ export class MinuteReporter {
     this.#limitsBase = limitsNow;
     return report;
   }
+
+  /** The same, without anything new where nothing is. */
+  takeAnyway(): MinuteReport {
+    const report = this.take(true);
+    if (report !== null) return report;
+    const atMs = this.#tally.minute * MINUTE_MS;
+    const minutes = [{ atMs, sums: this.#base, limits: [] }];
+    return { sinceMs: this.#sinceMs, base: this.#base, minutes };
+  }
 }
 
 const minuteOf = (ms: number): number => Math.floor(ms / MINUTE_MS);

@@ -248,12 +248,20 @@ export const GROUP_KEPT_BYTES_MAX = 16 << 20;
 /** A row may have 2 MB; one message of 1.8 MB is a chunk of its own. */
 export const REPLAY_CHUNK_BYTES_MAX = 1 << 20;
 
-// The Directory: src/objects/channel/directory.ts, directory-counts.ts, namespace-list.ts, src/engine/history.ts
+// The Directory: src/objects/channel/directory.ts, directory-counts.ts, shard-reports.ts, namespace-list.ts, src/engine/history.ts
 
 /** From the first report of a minute to the row: the other objects report with their first requests of the minute. */
 export const HISTORY_GATHER_MS = 1000;
 /** Objects whose last report is known: Shards, Hubs with connections, and the doors. */
 export const HISTORY_OBJECTS_MAX = 1024;
+/** With more shards the overview and metrics show what shards have reported: asking them would keep all of them awake. */
+export const SHARDS_ASKED_MAX = 16;
+/** Reports of shards in one row: about 100 KiB. */
+export const SHARD_REPORTS_PER_ROW = 64;
+/** From a shard's report to the row: reports that come together share rows. */
+export const SHARD_REPORTS_GATHER_MS = 5000;
+/** How long after its last call a shard reports once more; it is in memory, and billed, for about ten seconds anyway. */
+export const SHARD_REST_MS = 5000;
 /** Namespaces that one ring of the alarm tells of revoked tokens: an alarm may make a limited number of calls. */
 export const NAMESPACES_TOLD_AT_ONCE = 200;
 /** Namespaces that are listed, at most. */

@@ -86,10 +86,26 @@ export interface Unreachable {
   readonly code: string;
 }
 
-export type ShardOverview = { readonly index: number } & (ShardState | Unreachable);
+export type ShardOverview = {
+  /** Its place on the circle of hashes: that of later shards changes when one splits. */
+  readonly index: number;
+  /** Its name: its index at first; of a shard that a split has made, the hash at which its range begins, in 8 hex digits. */
+  readonly shard: string;
+  /** The hashes from `from` to before `to`, which is at most 2^32, are its own. */
+  readonly from: number;
+  readonly to: number;
+} & (ShardState | Unreachable);
 
 export interface ShardState {
   readonly isUnreachable: false;
+  /** When the shard has reported this; null when it was asked. Only in a namespace with more than 16 shards they report. */
+  readonly reportedAtMs: number | null;
+  /** It has had too many calls for half a minute. */
+  readonly isHot: boolean;
+  /** A split of it is under way. */
+  readonly isSplitting: boolean;
+  /** Why its last split does not come to an end, or why it does not split though it is large; null for no such reason. */
+  readonly splitProblem: string | null;
   readonly startedAtMs: number;
   /** Since when `requests` counts: it outlives the object. */
   readonly countedSinceMs: number;

@@ -22,6 +22,10 @@ export interface ShardRow {
   /** It has had too many calls for half a minute. */
   readonly isHot: boolean;
   readonly split: ShardSplit | null;
+  /** Why its last split does not come to an end, or why it does not split though it is large; null for no such reason. */
+  readonly splitProblem: string | null;
+  /** When the shard has reported this, in ms since the epoch; null when it was asked. */
+  readonly reportedAtMs: number | null;
 }
 
 /** In the order of the circle of hashes. */

@@ -287,7 +287,8 @@ describe("the overview", () => {
     const whole = await overview();
     await replace(shardStub(1, ns), "summary", summary);
     const got = await overview();
-    expect(got.shards[1]).toEqual({ index: 1, isUnreachable: true, code });
+    const range = { from: 2 ** 30, to: 2 ** 31 };
+    expect(got.shards[1]).toEqual({ index: 1, shard: "1", ...range, isUnreachable: true, code });
     expect(got.shards.map(({ isUnreachable }) => isUnreachable)).toEqual([
       false,
       true,
@@ -332,7 +333,8 @@ describe("the overview", () => {
       await worker.fetch(request as WorkerRequest, changed, createExecutionContext()),
     );
     const { shards } = got.json as unknown as Overview;
-    expect(shards).toEqual([{ index: 0, isUnreachable: true, code: "shards_mismatch" }]);
+    const whole = { index: 0, shard: "0", from: 0, to: 2 ** 32 };
+    expect(shards).toEqual([{ ...whole, isUnreachable: true, code: "shards_mismatch" }]);
   });
 
   it("the overview has no start time when no shard answers", async () => {

@@ -16,6 +16,7 @@ import type { Shard } from "../../src/objects/shard/shard.ts";
 import { binaryString } from "../../src/wire/bytes.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { CIRCLE, hexOfHash, initialRange, isIn, type Range } from "../../src/wire/range.ts";
+import type { Overview } from "../../src/wire/overview.ts";
 import type { ShardRow, Shards } from "../../src/wire/shards.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { bytesOf } from "../support/frames/index.ts";
@@ -275,7 +276,32 @@ describe("a split of a shard", () => {
     await withSettings({ SHARD_BYTES_MAX: 1 << 20, SHARDS_MAX: 1 }, async () => {
       const splits = new Splits();
       await expect(fill(splits)).rejects.toThrow("shard_full");
-      expect(await splits.state()).toMatchObject({ range: initialRange(0, 4), split: null });
+      const unsplit = { range: initialRange(0, 4), split: null };
+      expect(await splits.state()).toMatchObject({ ...unsplit, splitProblem: null });
+    });
+    await withSettings({ SHARD_BYTES_MAX: 1 << 20, SHARDS_MAX: 4 }, async () => {
+      const splits = new Splits();
+      const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
+      await expect(fill(splits)).rejects.toThrow("shard_full");
+      const problem = "a part of the range would be narrower than SHARDS_MAX=4 admits";
+      expect(await splits.state()).toMatchObject({ split: null, splitProblem: problem });
+      const said = warned.mock.calls.filter(([line]) => String(line).includes("split_given_up"));
+      // Once for each of the shards that the keys fill: the next attempt is half a minute later.
+      expect(said.length).toBeGreaterThan(0);
+      expect(said.length).toBeLessThanOrEqual(4);
+      const headers = await bearerOf({ ns: splits.ns });
+      const http = exports.default as unknown as Fetcher;
+      const asked = await http.fetch("http://localhost/v1/overview", { headers });
+      const { shards } = await asked.json<Overview>();
+      expect(shards[0]).toMatchObject({ shard: "0", isSplitting: false, splitProblem: problem });
+      await splits.binding.removeAll("");
+      // The next commit of a shard that has room again.
+      await splits.binding.increment(
+        KEYS.find((key) => splits.hashOf(key) < CIRCLE / 4)!,
+        TTL,
+      );
+      expect(await splits.state()).toMatchObject({ splitProblem: null });
+      warned.mockRestore();
     });
     await withSettings({ SHARD_BYTES_MAX: 2 << 20 }, async () => {
       const splits = new Splits();

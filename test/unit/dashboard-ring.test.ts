@@ -18,6 +18,8 @@ const rowOf = (from: number, to: number, rest: Partial<ShardRow> = {}): ShardRow
   callsPerSecond: 0,
   isHot: false,
   split: null,
+  splitProblem: null,
+  reportedAtMs: null,
   ...rest,
 });
 

@@ -6,6 +6,7 @@ import type { MinuteReport } from "../../engine/minute-report.ts";
 import type { Revocations } from "../../engine/revocations.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { HistoryMinute } from "../../wire/history.ts";
+import type { ShardReport } from "./shard.ts";
 
 /** What came of publications. */
 export interface PublishedAll {
@@ -136,8 +137,24 @@ export interface DirectoryCalls extends ChannelCalls {
    *
    * @param object name of a Shard or a Hub
    * @param counts of a Hub, which keeps none: all of them, as `StoredCounts` takes them
+   * @param shard of a Shard: what it is and has
+   * @returns whether reports of shards are read: a shard then reports once more before it sleeps. Releases before 0.5.0 return
+   * nothing
    */
-  report(object: string, report: MinuteReport, counts?: Uint8Array): Promise<void>;
+  report(
+    object: string,
+    report: MinuteReport,
+    counts?: Uint8Array | null,
+    shard?: ShardReport | null,
+  ): Promise<boolean>;
+
+  /**
+   * The last report of each shard, as far as known: of none before the first of these calls. Releases before 0.5.0 do not
+   * know it.
+   *
+   * @param isKept they are stored before they are returned, so that no count is ever less than it was
+   */
+  shardReports(isKept: boolean): Promise<ShardReport[]>;
 
   /** The whole minutes of the last hour. Release 0.4 does not know it. */
   history(): Promise<HistoryMinute[]>;

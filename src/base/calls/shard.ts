@@ -17,7 +17,7 @@ import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { Placement } from "../../wire/batch.ts";
 import type { ShardRanges } from "../../wire/moved.ts";
-import type { SplitCalls } from "./splits.ts";
+import type { ShardState, SplitCalls } from "./splits.ts";
 
 /** How the records of a shard are listed. */
 export interface ShardPlan {
@@ -57,6 +57,16 @@ export interface ShardSummary {
   semaphores: SemaphoreFigures;
   /** Decisions of limits; a release before 0.5.0 leaves them out. */
   limits?: LimitCounts;
+  /** Range, splits and load; null of a shard without data. A release before 0.5.0 leaves it out. */
+  state?: ShardState | null;
+}
+
+/** What a shard tells the Directory of itself, for overview and metrics of a namespace with many shards. */
+export interface ShardReport {
+  /** When it was made, in ms since the epoch. */
+  readonly atMs: number;
+  /** Decisions of limits are those of all limiters together. Records that have expired count until they are collected. */
+  readonly summary: ShardSummary & { readonly state: ShardState };
 }
 
 /** What a shard says of its rate limits. */
@@ -227,8 +237,9 @@ export interface ShardCalls extends Rpc.DurableObjectBranded, SplitCalls {
    *
    * @param isKept the shard stores counts before it returns them, so that none is ever less than it was: a row where any
    * has changed. Doors of release 0.4 leave it out.
+   * @param isToReport the caller misses the shard's report: it makes one at once
    */
-  summary(placement: Placement, isKept?: boolean): Promise<ShardSummary>;
+  summary(placement: Placement, isKept?: boolean, isToReport?: boolean): Promise<ShardSummary>;
 
   /** What rate limits have decided, and the keys that come and are refused most often. Of release 0.5.0 on. */
   limitFigures(placement: Placement): Promise<ShardLimitFigures>;

@@ -53,6 +53,8 @@ export interface ShardState {
   readonly isActive: boolean;
   /** Null when no split is under way. */
   readonly split: SplitFigures | null;
+  /** Why the last split that the shard tried by itself, or has begun, does not come to its end; null for no such split. */
+  readonly splitProblem: string | null;
   /** Records of a range that was given away are still in memory: no split can begin. */
   readonly isForgetting: boolean;
 }
@@ -80,9 +82,10 @@ export interface SplitCalls {
    * Null while the shard has no data.
    *
    * @param placement that the caller takes the shard for; it is not checked unless given
+   * @param isToReport as of `ShardCalls.summary`
    * @throws Error `shard_moved` as other calls for a range
    */
-  shardState(placement?: Placement): Promise<ShardState | null>;
+  shardState(placement?: Placement, isToReport?: boolean): Promise<ShardState | null>;
 
   /**
    * Offers a row of a range. The answer comes once the row is on disk.

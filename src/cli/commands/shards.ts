@@ -65,10 +65,12 @@ const COLUMNS: readonly Column<ShardRow>[] = [
   ["state", stateOf],
 ];
 
-function stateOf({ split, isHot }: ShardRow): string {
+function stateOf({ split, splitProblem, isHot }: ShardRow): string {
   const parts = [
     ...(split === null ? [] : [split.isGiven ? "split" : "splits"]),
     ...(isHot ? ["hot"] : []),
+    // A server of the release before does not say it.
+    ...(splitProblem ? [`can't split: ${splitProblem}`] : []),
   ];
   return parts.join(", ") || "-";
 }

@@ -224,9 +224,9 @@ function Shards({ overview }: { readonly overview: Overview }) {
     <Table
       label="Shards"
       rows={overview.shards}
-      keyOf={({ index }) => String(index)}
+      keyOf={({ shard }) => shard}
       columns={[
-        { head: "Shard", cell: ({ index }) => index, isTitle: true },
+        { head: "Shard", cell: ({ shard }) => shard, isTitle: true },
         {
           head: "Memory",
           cell: (shard) =>
@@ -234,7 +234,7 @@ function Shards({ overview }: { readonly overview: Overview }) {
               silence(shard.code)
             ) : (
               <Bar
-                label={`Memory of shard ${shard.index}`}
+                label={`Memory of shard ${shard.shard}`}
                 share={shareOf(shard.bytes, shard.bytesMax)}
                 text={`${formatBytes(shard.bytes)} of ${formatBytes(shard.bytesMax)}`}
                 tone={shard.bytes > shard.bytesMax * FULL_SHARE ? "bad" : "accent"}

@@ -1,8 +1,8 @@
 /**
  * Shards: the circle of hashes and the range that each shard owns of it, how full it is, and which splits are under way.
  *
- * Each answer asks all shards of the namespace and wakes those that sleep, so the screen asks only when it is opened or
- * refreshed.
+ * An answer asks all shards of the namespace, unless there are many, and wakes those that sleep, so the screen asks only when it
+ * is opened or refreshed.
  */
 import type { ShardRow, Shards } from "../../wire/shards.ts";
 import {
@@ -98,10 +98,11 @@ function Legend() {
 
 const hexOf = (hash: number): string => hash.toString(16).padStart(8, "0");
 
-function stateOf({ split, isHot }: ShardRow): string {
+function stateOf({ split, splitProblem, isHot }: ShardRow): string {
   const states = [
     ...(split === null ? [] : [split.isGiven ? "has split" : `splits at ${hexOf(split.at)}`]),
     ...(isHot ? ["hot"] : []),
+    ...(splitProblem ? [`can't split: ${splitProblem}`] : []),
   ];
   return states.length === 0 ? "–" : states.join(", ");
 }

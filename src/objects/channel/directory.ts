@@ -3,13 +3,14 @@
  *
  * To be connected is to be subscribed to `*`, so it is the object of that channel, with two tasks more. It drops Hubs that
  * turn out to have no connections; and it keeps the counts of callers over HTTP, which have no Hub, and of Hubs that are
- * empty, which may never be started again. It keeps the list of revoked tokens, too. The Directory of the deployment lists
+ * empty, which may never be started again. It keeps what shards report of themselves, and it keeps the list of revoked tokens, too. The Directory of the deployment lists
  * the namespaces, keeps the revoked tokens for all of them, and has no channel.
  */
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { DirectoryCalls, DirectorySurvey, ListedNamespace } from "../../base/calls/channel.ts";
+import type { ShardReport } from "../../base/calls/shard.ts";
 import type { HistoryMinute } from "../../wire/history.ts";
 import type { Revocations } from "../../engine/revocations.ts";
 import { DEPLOYMENT } from "../../base/names.ts";
@@ -22,11 +23,13 @@ import { DataPoints } from "../../base/data-points.ts";
 import { readSettings } from "../../base/settings.ts";
 import { DirectoryCounts } from "./directory-counts.ts";
 import { NamespaceList } from "./namespace-list.ts";
+import { ShardReports } from "./shard-reports.ts";
 import { NAMESPACES_TOLD_AT_ONCE } from "../../engine/sizes.ts";
 
 export class Directory extends Channel implements DirectoryCalls {
   /** The last hour, and all that no shard counts. */
   readonly #counts: DirectoryCounts;
+  readonly #shards: ShardReports;
   readonly #points: DataPoints;
   /** Of use in the Directory of the deployment alone. */
   readonly #namespaces: NamespaceList;
@@ -38,6 +41,7 @@ export class Directory extends Channel implements DirectoryCalls {
     const { METRICS, HISTORY } = readSettings(env);
     const isKept = METRICS === "on" && HISTORY === "on";
     this.#counts = new DirectoryCounts(ctx, ctx.id.name!, isKept);
+    this.#shards = new ShardReports(ctx, ctx.id.name!, isKept);
     this.#revoked = new RevokedTokens(ctx.id.name!, ctx.storage, async (list, after) =>
       this.group === null ? await this.#tellNamespaces(list, after) : await this.#tellHubs(list),
     );
@@ -62,8 +66,14 @@ export class Directory extends Channel implements DirectoryCalls {
     await this.leave(hub);
   }
 
-  async report(...asked: Parameters<DirectoryCalls["report"]>): Promise<void> {
-    this.#counts.report(...asked);
+  async report(...asked: Parameters<DirectoryCalls["report"]>): Promise<boolean> {
+    const [object, report, counts, shard = null] = asked;
+    this.#counts.report(object, report, counts);
+    return shard !== null && this.#shards.note(shard);
+  }
+
+  async shardReports(isKept: boolean): Promise<ShardReport[]> {
+    return this.#shards.list(isKept);
   }
 
   async history(): Promise<HistoryMinute[]> {
@@ -118,8 +128,10 @@ export class Directory extends Channel implements DirectoryCalls {
       return;
     }
     this.#counts.load();
+    this.#shards.load();
     await this.group?.lookThrough(this.#revoked.isStored);
     this.#counts.writeIfGone();
+    this.#shards.writeIfGone();
   }
 
   /** @param issuer `ns` of the tokens; missing for those of the namespace */

@@ -66,7 +66,7 @@ export class HubCounts {
     if (report === null) return;
     const counts = new StoredCounts(this.tally, null, true).takeAll(presentMs());
     const { name, waitUntil } = this.#hub;
-    waitUntil(sendReport(this.#env, this.#namespace, name, report, counts));
+    waitUntil(sendReport(this.#env, this.#namespace, name, report, counts).then(() => {}));
   }
 
   /** Gives all counts away, and begins at 0. */

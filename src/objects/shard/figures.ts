@@ -4,12 +4,15 @@ import type { AlarmClock } from "../../base/alarm-clock.ts";
 import type {
   ShardFigures,
   ShardLimitFigures,
+  ShardReport,
   ShardSummary,
   YrmcdsFigures,
 } from "../../base/calls/shard.ts";
 import type { Engine } from "../../engine/engine.ts";
+import { withoutNames } from "../../engine/limit-figures.ts";
 import type { Journal } from "./journal.ts";
 import type { ShardCounts } from "./shard-counts.ts";
+import type { ShardSplits } from "./shard-splits.ts";
 
 /** The shard. */
 interface FiguredShard {
@@ -17,6 +20,7 @@ interface FiguredShard {
   readonly journal: Journal;
   readonly counts: ShardCounts;
   readonly alarm: AlarmClock;
+  readonly splits: ShardSplits;
   /** `SHARD_BYTES_MAX`. */
   readonly bytesMax: number;
 }
@@ -49,16 +53,42 @@ export class Figures {
    *
    * @param flush resolves when all that was applied is durable
    * @param isKept counts are written down before they are told
+   * @param isToReport the Directory is told, too
    */
-  async summary(flush: () => Promise<void>, isKept: boolean): Promise<ShardSummary> {
+  async summary(
+    flush: () => Promise<void>,
+    isKept: boolean = false,
+    isToReport: boolean = false,
+  ): Promise<ShardSummary> {
     const { engine, counts } = this.#shard;
     const { totals } = engine;
     const semaphores = engine.semaphores.figures(presentMs());
     await flush();
     if (isKept) counts.store();
+    if (isToReport) counts.reportNow();
     const figures = this.size();
     const counted = counts.summary();
-    return { totals, startedAtMs: this.#startedAtMs, figures, semaphores, ...counted };
+    const { state } = this.#shard.splits;
+    return { totals, startedAtMs: this.#startedAtMs, figures, semaphores, ...counted, state };
+  }
+
+  /** The same as it is now, for the Directory; null while the shard has no range of its own. */
+  report(): ShardReport | null {
+    const { engine, counts, splits } = this.#shard;
+    const { state } = splits;
+    if (state === null || !state.isActive) return null;
+    const atMs = presentMs();
+    const summary = {
+      totals: engine.totals,
+      startedAtMs: this.#startedAtMs,
+      figures: this.size(),
+      semaphores: engine.semaphores.figures(atMs),
+      tally: engine.tallyFigures(atMs),
+      countedSinceMs: counts.sinceMs,
+      limits: withoutNames(engine.limitFigures.counts(engine.nowMs)),
+      state,
+    };
+    return { atMs, summary };
   }
 
   limits(): ShardLimitFigures {

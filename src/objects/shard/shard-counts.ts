@@ -10,20 +10,31 @@ import { shardName } from "../../base/names.ts";
 import { readSettings } from "../../base/settings.ts";
 import { sendReport } from "../../base/send-report.ts";
 import { hasDirectory } from "../../base/stubs.ts";
-import type { ShardFigures, ShardLimitFigures, ShardSummary } from "../../base/calls/shard.ts";
+import type {
+  ShardFigures,
+  ShardLimitFigures,
+  ShardReport,
+  ShardSummary,
+} from "../../base/calls/shard.ts";
+import type { Timers } from "../../base/timers.ts";
 import type { Engine } from "../../engine/engine.ts";
-import type { MinuteReporter } from "../../engine/minute-report.ts";
+import { SHARD_REST_MS } from "../../engine/sizes.ts";
+import type { MinuteReport, MinuteReporter } from "../../engine/minute-report.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { Journal } from "./journal.ts";
 
+/** How often a shard looks whether it is at rest while it waits for that. */
+const REST_STEPS = 5;
+
 /** The shard whose counts these are. */
-export interface CountedShard {
+export interface CountedShard extends Timers {
   /** The object's. */
   readonly name: string;
   readonly engine: Engine;
   readonly journal: Journal;
-  readonly waitUntil: (work: Promise<void>) => void;
   figures(): ShardFigures;
+  /** What the Directory is told beside counts; null of a shard that has no range yet. */
+  report(): ShardReport | null;
 }
 
 export class ShardCounts {
@@ -32,6 +43,10 @@ export class ShardCounts {
   readonly #namespace: string;
   readonly #points: DataPoints;
   readonly #reporter: MinuteReporter | null;
+  /** What this shard reports is read. */
+  #isRead = false;
+  #calls = 0;
+  #isWaitingForRest = false;
 
   constructor(env: Environment, shard: CountedShard) {
     this.#env = env;
@@ -43,7 +58,7 @@ export class ShardCounts {
     this.#reporter = isReporting ? shard.engine.newReporter() : null;
     this.#points = new DataPoints(
       env,
-      shard.waitUntil,
+      (work) => shard.waitUntil(work),
       { namespace, kind: "shard", name: label },
       () => ({
         tally: shard.engine.tallyFigures(presentMs()),
@@ -65,6 +80,8 @@ export class ShardCounts {
   note(): void {
     this.#points.note();
     this.#report();
+    this.#calls++;
+    if (this.#isRead && !this.#isWaitingForRest) this.#shard.waitUntil(this.#reportAtRest());
   }
 
   /** Requests by type and bytes, since `sinceMs` and in the last minute. */
@@ -93,11 +110,37 @@ export class ShardCounts {
     return this.#shard.engine.storedCounts.sinceMs!;
   }
 
-  #report(): void {
-    const report = this.#reporter?.take() ?? null;
+  /** Before the next minute: something about the shard has changed, such as its range, or its report is missed. */
+  reportNow(): void {
+    // The reporter needs a tally that is turned to the present.
+    this.#shard.engine.tallyFigures(presentMs());
+    this.#report(true);
+  }
+
+  /** @param isDue there is a report even if this minute had one, or nothing was counted */
+  #report(isDue: boolean = false): void {
+    if (this.#reporter === null) return;
+    const report = isDue ? this.#reporter.takeAnyway() : this.#reporter.take();
     if (report === null) return;
-    const { name, waitUntil } = this.#shard;
-    waitUntil(sendReport(this.#env, this.#namespace, name, report));
+    this.#shard.waitUntil(this.#send(report));
+  }
+
+  async #send(report: MinuteReport): Promise<void> {
+    const { name } = this.#shard;
+    const said = this.#shard.report();
+    this.#isRead = await sendReport(this.#env, this.#namespace, name, report, null, said);
+  }
+
+  /** Without this the last calls before the shard sleeps would be reported with the next one, which may never come. */
+  async #reportAtRest(): Promise<void> {
+    this.#isWaitingForRest = true;
+    for (let quiet = 0; quiet < REST_STEPS; quiet++) {
+      const calls = this.#calls;
+      await this.#shard.wait(SHARD_REST_MS / REST_STEPS);
+      if (calls !== this.#calls) quiet = -1;
+    }
+    this.#isWaitingForRest = false;
+    this.reportNow();
   }
 
   /**

@@ -38,6 +38,8 @@ interface SplitsHost extends Timers {
   sync(): Promise<void>;
   /** The range that was adopted is in force: the shard goes on as after a start. */
   onActive(): Promise<void>;
+  /** The range, or what becomes of a split, is another than before. */
+  onChange(): void;
   /** Sets the alarm for what is due next. */
   setAlarm(): Promise<void>;
 }
@@ -69,6 +71,10 @@ export class ShardSplits {
     this.adoption = new Adoption(env, {
       ...host,
       onBegin: ({ hashKey }) => (walks.order = new TableOrder(hashKey)),
+      onActive: async () => {
+        await host.onActive();
+        host.onChange();
+      },
     });
     this.#load = new LoadWatch({
       callsMax: settings.SPLIT_CALLS_PER_SECOND,
@@ -87,6 +93,7 @@ export class ShardSplits {
   noteCommit(): void {
     const { engine, settings } = this.#host;
     if (isLarge(engine.figures.bytes, settings.SHARD_BYTES_MAX)) this.splitting.noteLarge();
+    else this.splitting.noteSmall();
   }
 
   /** See `SplitCalls.shardState`. */
@@ -104,6 +111,7 @@ export class ShardSplits {
       isHot: this.#load.isHot(nowMs),
       isActive: journal.split.isActive,
       split: this.splitting.figures,
+      splitProblem: this.splitting.problem,
       isForgetting: engine.ownership.isForgetting,
     };
   }

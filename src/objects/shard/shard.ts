@@ -121,46 +121,44 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       engine: this.#engine,
       journal: this.#journal,
       write,
+      sync: async () => await storage.sync(),
+      ...timers,
     };
     this.#splits = new ShardSplits(env, {
       ...records,
-      ...timers,
       settings: this.#settings,
       own: this.#own,
       walks: this.#walks,
       claim: this.#claim,
-      sync: async () => await storage.sync(),
       onActive: async () => await this.#goOn(),
+      onChange: () => this.#counts.reportNow(),
       setAlarm: async () => await this.#alarm.setForNext(),
     });
     const commitHost = {
+      ...records,
       hasChanges: () => this.#engine.isDirty,
       write: async () => await this.#commit(),
-      sync: async () => await storage.sync(),
-      ...timers,
     };
     this.#commits = new GroupCommit(commitHost, this.#settings.DURABILITY === "strict");
     this.#time = new ShardTime({
       ...records,
       alarm: this.#alarm,
-      sync: async () => await storage.sync(),
       abort: (reason) => ctx.abort(reason),
-      waitUntil: (work) => ctx.waitUntil(work),
     });
     this.#counts = new ShardCounts(env, {
       ...records,
-      waitUntil: (work) => ctx.waitUntil(work),
       figures: () => this.figures(),
+      report: () => this.#figures.report(),
     });
     this.#figures = new Figures({
       ...records,
       counts: this.#counts,
       alarm: this.#alarm,
+      splits: this.#splits,
       bytesMax: this.#settings.SHARD_BYTES_MAX,
     });
     this.#upkeep = new Upkeep({
       ...records,
-      ...timers,
       bytesMax: this.#settings.SHARD_BYTES_MAX,
       semaphoreWork: this.#semaphoreWork,
       splits: this.#splits,
@@ -244,11 +242,11 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   }
 
   /** Sweeps before it counts, as totals count records that have expired until they are collected. */
-  async summary(placement: Placement, isKept: boolean = false): Promise<ShardSummary> {
+  async summary(...[placement, ...how]: Asked<"summary">): Promise<ShardSummary> {
     await this.#prepareRead(placement);
     await this.#upkeep.sweep();
     this.#own.assertStill(placement);
-    return await this.#figures.summary(async () => await this.#commits.flush(), isKept);
+    return await this.#figures.summary(async () => await this.#commits.flush(), ...how);
   }
 
   async limitFigures(placement: Placement): Promise<ShardLimitFigures> {
@@ -287,8 +285,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return await this.#splits.splitting.begin(at);
   }
 
-  async shardState(placement?: Placement): Promise<ShardState | null> {
+  async shardState(...[placement, isToReport]: Asked<"shardState">): Promise<ShardState | null> {
     if (placement !== undefined) await this.#prepareRead(placement);
+    if (isToReport) this.#counts.reportNow();
     return this.#splits.state;
   }
 
@@ -357,10 +356,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return answer;
   }
 
-  /**
-   * Reads records, and answers once what was read is durable: a crash before its row would take it back, and a caller
-   * who has seen it would have seen what never was.
-   */
+  /** Reads records, and answers once what was read is durable: a crash before its row would take it back. */
   async #read<T>(placement: Placement, read: () => T | Promise<T>): Promise<T> {
     await this.#prepareRead(placement);
     // In the turn of the read: a shard that has split leaves out what it has given away.

@@ -40,6 +40,10 @@ const TELL_MS_MIN = 1000;
 const TELL_AWAKE_MS_MAX = 32_000;
 const TELL_MS_MAX = 300_000;
 
+/** Why a shard does not split that has too much in one place. */
+const INDIVISIBLE =
+  "a few large records are most of the shard: no place has a fifth of its bytes on either side";
+
 /** Calls are spread over so many shards at most. */
 const LOAD_SHARDS_MAX = 16;
 
@@ -67,6 +71,8 @@ export interface SplittingHost extends Timers {
   write(write: () => void): void;
   /** Sets the alarm for what is due next. */
   setAlarm(): Promise<void>;
+  /** The range, or what becomes of a split, is another than before. */
+  onChange(): void;
 }
 
 /** Of one shard. */
@@ -78,6 +84,9 @@ export class Splitting {
   #isWeighing = false;
   /** The copy on its way; null when none is. */
   #transfer: RangeTransfer | null = null;
+  #problem: string | null = null;
+  /** The problem is that the shard is large. */
+  #isTooLarge = false;
   /** Before the other shard is told again. */
   #tellPauseMs = TELL_MS_MIN;
   /** When it is told again by the alarm, ms since the epoch; Infinity unless the shard waits for that. */
@@ -94,6 +103,11 @@ export class Splitting {
   get figures(): SplitFigures | null {
     const { split, attempt } = this.#host.journal.split;
     return split && { at: split.at, attempt, isGiven: split.phase === SplitPhase.given };
+  }
+
+  /** See `ShardState.splitProblem`. */
+  get problem(): string | null {
+    return this.#problem;
   }
 
   /**
@@ -143,8 +157,11 @@ export class Splitting {
   /** The shard has grown large: splits it, if that is possible, and was not tried a moment ago. */
   noteLarge(): void {
     const nowMs = this.#host.nowMs();
-    if (this.#isWeighing || !this.#pace.mayTry(nowMs) || this.#hindrance() !== null) return;
+    if (this.#isWeighing || !this.#pace.mayTry(nowMs)) return;
+    const hindrance = this.#hindrance();
+    if (hindrance !== null && hindrance !== this.#tooNarrow) return;
     this.#pace.noteAttempt(nowMs);
+    if (hindrance !== null) return this.#noteTooLarge(hindrance);
     this.#isWeighing = true;
     this.#host.waitUntil(this.#splitBySize().finally(() => (this.#isWeighing = false)));
   }
@@ -167,9 +184,36 @@ export class Splitting {
 
   async #splitBySize(): Promise<void> {
     const middle = await this.#middle();
-    // A few large records can't be divided, whatever the middle.
-    const isPossible = middle !== null && this.#isWideEnough(middle);
-    if (isPossible && this.#hindrance() === null) await this.#run(middle);
+    // Another split may have begun meanwhile.
+    if (this.#hindrance() !== null) return;
+    if (middle === null) this.#noteTooLarge(INDIVISIBLE);
+    else if (!this.#isWideEnough(middle)) this.#noteTooLarge(this.#tooNarrow);
+    else await this.#run(middle);
+  }
+
+  /** A split comes to nothing, or not to its end: the log says why, and so do overview and metrics. */
+  #noteProblem(reason: string, event: "split_given_up" | "split_untold" = "split_given_up"): void {
+    this.#problem = reason;
+    logWarning(event, { shard: this.#host.name, error: reason });
+    this.#host.onChange();
+  }
+
+  /** A shard that is too large can't split by itself. With `SHARDS_MAX=1` it is not meant to. */
+  #noteTooLarge(reason: string): void {
+    if (this.#host.shardsMax === 1) return;
+    this.#noteProblem(reason);
+    this.#isTooLarge = true;
+  }
+
+  /** The shard is not large. */
+  noteSmall(): void {
+    if (this.#isTooLarge) this.#noteSolved();
+  }
+
+  #noteSolved(): void {
+    this.#problem = null;
+    this.#isTooLarge = false;
+    this.#host.onChange();
   }
 
   /** Where the halves have about as many bytes; null where that is nowhere. */
@@ -205,13 +249,13 @@ export class Splitting {
 
   /** Stops the split under way, unless the part was given already. */
   giveUp(reason: string): void {
-    const { engine, journal, name } = this.#host;
+    const { engine, journal } = this.#host;
     if (journal.split.split?.phase !== SplitPhase.copying) return;
     if (engine.ownership.copy !== null) engine.ownership.giveUp();
     this.#transfer?.stop();
     this.#transfer = null;
     this.#host.write(() => journal.split.giveUp());
-    logWarning("split_given_up", { shard: name, error: reason });
+    this.#noteProblem(reason);
   }
 
   /** An attempt, from its row on: all of it up to the first message is one turn. */
@@ -224,6 +268,7 @@ export class Splitting {
       return await this.#shardAt(at).adopt(offer, number, row, usage);
     });
     this.#transfer = transfer;
+    this.#host.onChange();
     try {
       await this.#announce(at);
       await this.#copy(transfer);
@@ -332,10 +377,11 @@ export class Splitting {
     }
     this.#tellPauseMs = TELL_MS_MIN;
     this.#host.write(() => this.#host.journal.split.noteActivated());
+    this.#noteSolved();
   }
 
   async #isTold(at: number): Promise<boolean> {
-    const { journal, engine, name } = this.#host;
+    const { journal, engine } = this.#host;
     let reason = "the other shard has no such range";
     try {
       engine.advance(presentMs());
@@ -343,7 +389,7 @@ export class Splitting {
     } catch (error) {
       reason = String(error);
     }
-    logWarning("split_untold", { shard: name, error: reason });
+    this.#noteProblem(reason, "split_untold");
     return false;
   }
 

@@ -13,7 +13,8 @@ import { hubName } from "../../base/names.ts";
 import { ratesAt } from "../../dispatch/limit-figures.ts";
 import { namedChannelsOf } from "../../dispatch/overview.ts";
 import type { ShardSummary } from "../../base/calls/shard.ts";
-import { answeringHubs, isSilence, type Survey } from "../../dispatch/survey.ts";
+import type { SaidOf } from "../../dispatch/shard-reports.ts";
+import { answeringHubs, isSilence, type Silence, type Survey } from "../../dispatch/survey.ts";
 import { VERSION } from "../../base/version.ts";
 import type { Metric, Sample } from "./exposition.ts";
 
@@ -23,6 +24,11 @@ type Labels = Sample["labels"];
 interface Source<Said> {
   readonly labels: Labels;
   readonly said: Said | null;
+}
+
+interface ShardSource extends Source<ShardSummary> {
+  /** When it has reported that, in ms since the epoch; null when it was asked. */
+  readonly reportedAtMs: number | null;
 }
 
 /** An object or door that counts requests. */
@@ -40,10 +46,7 @@ interface Counting {
  * a restart.
  */
 export function metricsOf(namespace: string, survey: Survey): Metric[] {
-  const shards = survey.shards.map((shard, index): Source<ShardSummary> => ({
-    labels: { namespace, shard: String(index) },
-    said: isSilence(shard) ? null : shard,
-  }));
+  const shards = survey.shards.map((said) => shardSource(namespace, said));
   const hubs = survey.hubs.map(({ hub, answer }): Source<HubFigures> => {
     const { location, index } = hubName.parse(hub).address;
     return {
@@ -68,6 +71,14 @@ export function metricsOf(namespace: string, survey: Survey): Metric[] {
       { labels: { namespace }, value: channels },
     ]),
   ];
+}
+
+function shardSource(
+  namespace: string,
+  { shard, answer, reportedAtMs }: SaidOf<ShardSummary | Silence>,
+): ShardSource {
+  const labels = { namespace, shard: shard.label };
+  return { labels, said: isSilence(answer) ? null : answer, reportedAtMs };
 }
 
 /** The counts of objects that answered. */
@@ -142,6 +153,18 @@ const SHARD_METRICS: Readonly<Record<string, readonly [string, (shard: ShardSumm
       "How far the shard's time is ahead of the clock.",
       ({ figures }) => (figures.clockLagMs ?? 0) / 1000,
     ],
+    throttr_shard_splitting: [
+      "Whether a split of the shard is under way.",
+      ({ state }) => Number((state?.split ?? null) !== null),
+    ],
+    throttr_shard_split_problem: [
+      "Whether its last split did not come to its end, or it is too large and can't split; log and overview say why.",
+      ({ state }) => Number((state?.splitProblem ?? null) !== null),
+    ],
+    throttr_shard_hot: [
+      "Whether it has had more calls than SPLIT_CALLS_PER_SECOND for half a minute.",
+      ({ state }) => Number(state?.isHot ?? false),
+    ],
     throttr_semaphores: ["Semaphores that exist.", ({ semaphores }) => semaphores.objects],
     throttr_semaphore_holdings: [
       "Holdings: one for each semaphore that a connection or lease holds.",
@@ -157,12 +180,19 @@ const SHARD_METRICS: Readonly<Record<string, readonly [string, (shard: ShardSumm
     ],
   };
 
-function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
+function metricsOfShards(shards: readonly ShardSource[]): Metric[] {
   return [
     metric(
       "throttr_shard_up",
-      "Whether the shard answers; if it does not, its other series are missing.",
-      upOf(shards),
+      "Whether the shard answers; if it does not, its other series are missing. Shards that report are not asked.",
+      upOf(shards.filter(({ reportedAtMs }) => reportedAtMs === null)),
+    ),
+    metric(
+      "throttr_shard_report_time_seconds",
+      "When the shard made the report that its other series are of, since the epoch; in a namespace with more than 16 shards.",
+      shards.flatMap(({ labels, reportedAtMs }) =>
+        reportedAtMs === null ? [] : [{ labels, value: reportedAtMs / 1000 }],
+      ),
     ),
     metric("throttr_records", "Live records, without pairs of dialect 2 and semaphores.", [
       ...samplesOf(shards, ({ totals }) => totals.counters, { kind: "counter" }),

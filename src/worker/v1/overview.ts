@@ -22,12 +22,39 @@ const silent = {
 };
 
 /** Which shard; both variants have it. */
-const shardIndex = { index: count };
+const shardPlace = {
+  index: counted("Its place on the circle of hashes."),
+  shard: v.pipe(
+    v.string(),
+    v.description(
+      "Its name: its index; or the hash at which its range begins, in 8 hex digits, of a shard that a split has made.",
+    ),
+  ),
+  from: counted("First hash of its range, of 2^32."),
+  to: counted("Behind the last hash of its range."),
+};
 /** A shard, answering or not. One that does not answer is listed too, as a missing row would look like fewer shards. */
 const ShardOverview = v.variant("isUnreachable", [
   v.strictObject({
-    ...shardIndex,
+    ...shardPlace,
     isUnreachable: v.literal(false),
+    reportedAtMs: v.pipe(
+      v.nullable(v.number()),
+      v.description(
+        "When the shard reported this, in ms since the epoch: a namespace with more than 16 shards shows their reports. Null if the shard was asked.",
+      ),
+    ),
+    isHot: v.pipe(
+      v.boolean(),
+      v.description("More calls than `SPLIT_CALLS_PER_SECOND` for half a minute."),
+    ),
+    isSplitting: v.boolean(),
+    splitProblem: v.pipe(
+      v.nullable(v.string()),
+      v.description(
+        "Why its last split does not come to its end, or why it does not split though it is large; it tries again.",
+      ),
+    ),
     startedAtMs: moment("When the object started, in ms since the epoch."),
     countedSinceMs: moment("Since when `requests` counts, in ms since the epoch."),
     requests: rate,
@@ -44,7 +71,7 @@ const ShardOverview = v.variant("isUnreachable", [
     ),
     clockLagMs: counted("How far the shard's time is ahead of the clock."),
   }),
-  v.strictObject({ ...shardIndex, ...silent }),
+  v.strictObject({ ...shardPlace, ...silent }),
 ]);
 
 /** Which Hub; both variants have it. */
@@ -122,7 +149,10 @@ export const overviewAnswer = v.strictObject({
     v.strictObject(limitRates),
     v.description("Decisions of all limits: see `GET /v1/limits`."),
   ),
-  shards: v.pipe(v.array(ShardOverview), v.description("All shards, by index.")),
+  shards: v.pipe(
+    v.array(ShardOverview),
+    v.description("All shards, in the order of the circle of hashes."),
+  ),
   hubs: v.pipe(
     v.array(HubOverview),
     v.description("The objects that hold connections, if they have any."),
@@ -145,7 +175,7 @@ export const overviewRoutes = [
     tag: "admin",
     summary: "Show what the namespace is doing",
     description:
-      "Asks every object of the namespace once. A shard or Hub that does not answer is listed as unreachable, and no sum includes it. Totals of requests and bytes outlive restarts and sleep, but for the last counts before one; figures per minute are estimates. With `METRICS=off` requests and bytes are not counted. The token's prefixes do not matter.",
+      "Asks every object of the namespace once; of more than 16 shards it shows what they have reported within the last minute in which they were awake. A shard or Hub that does not answer is listed as unreachable, and no sum includes it. Totals of requests and bytes outlive restarts and sleep, but for the last counts before one; figures per minute are estimates. With `METRICS=off` requests and bytes are not counted. The token's prefixes do not matter.",
     scopes: ["admin"],
     answers: { 200: { description: "The figures. Not a snapshot.", schema: overviewAnswer } },
     example: { url: "/v1/overview" },

@@ -32,6 +32,16 @@ const shardsAnswer = v.strictObject({
         v.boolean(),
         v.description("More calls than `SPLIT_CALLS_PER_SECOND` for half a minute."),
       ),
+      splitProblem: v.pipe(
+        v.nullable(v.string()),
+        v.description(
+          "Why its last split does not come to its end, or why it does not split though it is large; it tries again.",
+        ),
+      ),
+      reportedAtMs: v.pipe(
+        v.nullable(v.number()),
+        v.description("When the shard reported this, in ms since the epoch; null if it was asked."),
+      ),
       split: v.nullable(
         v.strictObject({
           at: counted("First hash of the upper part."),
@@ -79,7 +89,7 @@ export const shardRoutes = [
     tag: "admin",
     summary: "List the shards of the namespace",
     description:
-      "In the order of the circle of hashes, of which each shard owns a range. Asks every shard, and wakes those that sleep. The token's prefixes do not matter.",
+      "In the order of the circle of hashes, of which each shard owns a range. Asks every shard, and wakes those that sleep; of more than 16 shards it shows their last reports instead, which they make each minute while they are awake. The token's prefixes do not matter.",
     scopes: ["admin"],
     answers: { 200: { description: "The shards.", schema: shardsAnswer } },
     example: { url: "/v1/shards" },

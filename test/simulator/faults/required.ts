@@ -322,6 +322,7 @@ export const UNMET: Readonly<Record<string, string>> = {
   "Hub.connectionRow": PEOPLE,
   "Hub.subscribers": PEOPLE,
   "Directory.history": PEOPLE,
+  "Directory.shardReports": PEOPLE,
   "Directory.namespacesPage": PEOPLE,
   "sql.exec SELECT name, registered_at_ms FROM namespaces": PEOPLE,
   "Shard.shardState": OPERATOR,

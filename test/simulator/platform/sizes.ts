@@ -246,6 +246,10 @@ function channels(random: Random): Partial<Sizes> {
     REPLAY_BYTES_MAX: replayMax,
     REPLAY_CHUNK_BYTES_MAX: whole(random, 64, replayMax),
     GROUP_KEPT_BYTES_MAX: replayMax * whole(random, 2, 8),
+    SHARDS_ASKED_MAX: whole(random, 1, 16),
+    SHARD_REPORTS_PER_ROW: whole(random, 1, 4),
+    SHARD_REPORTS_GATHER_MS: whole(random, 1, 5000),
+    SHARD_REST_MS: whole(random, 10, 5000),
     HISTORY_GATHER_MS: whole(random, 10, 2000),
     NAMESPACES_TOLD_AT_ONCE: whole(random, 1, 4),
   };
