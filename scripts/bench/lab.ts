@@ -83,12 +83,18 @@ export class Lab {
     symlinkSync(join(ROOT, "node_modules"), join(this.folder, "node_modules"));
   }
 
-  /** Starts a server with strict durability on files of its own. */
+  /**
+   * Starts a server with strict durability on files of its own.
+   *
+   * @param sources folder of other sources than these
+   */
   async startThrottr(
     name: string,
     variables: Readonly<Record<string, string>>,
+    sources: string = this.folder,
   ): Promise<ThrottrTarget> {
-    return { protocol: "throttr", ...(await this.#startServer(name, TCP_PORT, variables)) };
+    const started = await this.#startServer(name, TCP_PORT, variables, sources);
+    return { protocol: "throttr", ...started };
   }
 
   /** As `startThrottr`, but the port speaks the yrmcds protocol. */
@@ -269,11 +275,12 @@ export class Lab {
     name: string,
     configuredPort: number,
     variables: Readonly<Record<string, string>>,
+    sources: string = this.folder,
   ): Promise<RestartableTarget & { readonly port: number }> {
     const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
     const config = this.#writeConfig(
       name,
-      configWithPorts({ [configuredPort]: port }, this.#main("figures")),
+      configWithPorts({ [configuredPort]: port }, this.#main("figures", sources)),
     );
     const target = await this.#start(httpPort, {
       config,
@@ -314,8 +321,8 @@ export class Lab {
   }
 
   /** The entry of a Worker for the benchmark. */
-  #main(name: string): string {
-    return join(this.folder, WORKERS, `${name}-worker.ts`);
+  #main(name: string, sources: string = this.folder): string {
+    return join(sources, WORKERS, `${name}-worker.ts`);
   }
 
   #writeConfig(name: string, text: string): string {

@@ -20,7 +20,9 @@ import { aimsOf, aimsText, describeMachine, figuresText, headerText, tableText }
 import { limitsText } from "./report-limits.ts";
 import { localText } from "./report-local.ts";
 import { fanOutText, listText, memoryText, metricsText, semaphoresText } from "./report-parts.ts";
+import { splitText } from "./report-split.ts";
 import { measureSemaphores } from "./semaphores.ts";
+import { measureSplit } from "./split.ts";
 
 /** Measures a part, if the run is asked to, and says what it gave. */
 type Measure = <T>(
@@ -69,6 +71,7 @@ async function run(lab: Lab, options: Options): Promise<void> {
     () => measureSemaphores(lab, options),
     semaphoresText,
   );
+  const split = await ifAsked("split", () => measureSplit(lab, options), splitText);
   const memory = await ifAsked("memory", () => measureMemory(lab, options), memoryText);
   const aims = aimsOf({ cells: cells ?? [], figures, metrics, local });
   sections.push(aimsText(aims));
@@ -78,7 +81,7 @@ async function run(lab: Lab, options: Options): Promise<void> {
     await writeDocument(writeTo, { command, header, sections, cells: cells ?? [], limits });
   }
   if (!options.isJson) return;
-  const parts = { figures, fanOut, list, metrics, limits, local, semaphores, memory };
+  const parts = { figures, fanOut, list, metrics, limits, local, semaphores, split, memory };
   const all = { machine, options, cells, ...parts, aims };
   process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
 }

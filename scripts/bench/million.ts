@@ -14,12 +14,13 @@ export function counterKey(index: number): Buffer {
 /**
  * Makes the counters over TCP.
  *
+ * @param counters the first so many of them
  * @throws Error when one is refused
  */
-export async function fillCounters(port: number): Promise<void> {
+export async function fillCounters(port: number, counters: number = COUNTERS): Promise<void> {
   await sendAll({
     port,
-    count: COUNTERS,
+    count: counters,
     depth: FILL_DEPTH,
     frames: (from, to) =>
       Buffer.concat(

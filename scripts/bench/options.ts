@@ -12,6 +12,7 @@ export const PARTS = [
   "limits",
   "local",
   "semaphores",
+  "split",
   "memory",
 ] as const;
 export type Part = (typeof PARTS)[number];
@@ -29,6 +30,8 @@ export interface Options {
   readonly durationMs: number;
   /** Each cell is measured so often, with the others in between; the median counts. */
   readonly rounds: number;
+  /** A commit whose sources are measured beside these; null for none. */
+  readonly against: string | null;
   /** A document to write what was measured to; null for none. */
   readonly writeTo: string | null;
   /** The command that measures the same. */
@@ -45,6 +48,7 @@ const USAGE = `Usage: npm run bench -- [flags]
                        limits (rate limits over a service binding),
                        local (each way to decide, beside a Map and counter objects of one's own; its price),
                        semaphores (the yrmcds protocol, beside yrmcdsd),
+                       split (of a shard with 24 MiB, under load),
                        memory (of idle connections)           (all)
   --operations LIST    of UPDATE, QUERY, INSERT, SET            (all)
   --depths LIST        requests under way per connection        (1,32,1024,8192)
@@ -53,6 +57,7 @@ const USAGE = `Usage: npm run bench -- [flags]
   --duration MS        measured time of a cell and round        (700; 500 with --quick)
   --warm-up MS         before each measurement                  (300)
   --rounds N           measurements of a cell; the median counts (3)
+  --against COMMIT     split also compares UPDATEs of one shard with the sources of a commit
   --table-only         as --parts table
 `;
 
@@ -90,6 +95,7 @@ export function readOptions(args: readonly string[]): Options {
     warmUpMs: integer("warm-up", flags["warm-up"] ?? "300", 60_000),
     durationMs: integer("duration", flags.duration ?? (isQuick ? "500" : "700"), 600_000),
     rounds: integer("rounds", flags.rounds ?? "3", 100),
+    against: flags.against ?? null,
     writeTo: flags.write ?? null,
     command: commandOf(args),
   };
@@ -110,6 +116,7 @@ function parseFlags(args: readonly string[]) {
       options: {
         quick: { type: "boolean" },
         json: { type: "boolean" },
+        against: { type: "string" },
         write: { type: "string" },
         parts: { type: "string" },
         operations: { type: "string" },
