@@ -11,12 +11,11 @@ import type { Browser, Page } from "playwright-core";
 import { http, ThrottrClient, webSocket, type LimitStrategy } from "../src/client/index.ts";
 import { RateLimiter, tokenBucket } from "../src/ratelimit/index.ts";
 import { launchChromium } from "./chromium.ts";
-import { indexedPng } from "./indexed-png.ts";
-import { configWithPorts, dashboardConfig, ROOT, startServer, waitUntilReady } from "./server.ts";
+import { PICTURES_FOLDER, take } from "./page-picture.ts";
+import { configWithPorts, dashboardConfig, startServer, waitUntilReady } from "./server.ts";
 
 const PORT = 18_890;
 const URL = `http://127.0.0.1:${PORT}`;
-const FOLDER = join(ROOT, "docs/images");
 const WIDE = { width: 1200, height: 760 };
 const NARROW = { width: 400, height: 800 };
 const HOUR_MS = 3_600_000;
@@ -108,7 +107,7 @@ async function main(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "throttr-pictures-"));
   const config = join(folder, "wrangler.toml");
   writeFileSync(config, `${configWithPorts({})}\n${dashboardConfig()}`);
-  mkdirSync(FOLDER, { recursive: true });
+  mkdirSync(PICTURES_FOLDER, { recursive: true });
   const server = startServer({ config, port: PORT, persistTo: join(folder, "state") });
   try {
     await waitUntilReady(PORT, []);
@@ -145,38 +144,6 @@ async function open(
   await page.goto(URL + place);
   await show?.(page);
   return page;
-}
-
-async function take(page: Page, name: string): Promise<void> {
-  // What is loaded after the page is there: notes, fonts, and the drawer's content.
-  await page.locator(".skeleton").first().waitFor({ state: "detached" });
-  await page.waitForTimeout(1500);
-  const screenshot = await page.screenshot();
-  const png = indexedPng(await pixelsOf(page, screenshot));
-  writeFileSync(join(FOLDER, `${name}.png`), png);
-  console.log(`${name}.png ${png.length} bytes`);
-}
-
-/** The pixels of a PNG: the browser decodes it. A page of its own, as the dashboard's policy allows no such image. */
-async function pixelsOf(page: Page, png: Buffer): Promise<{ width: number; rgba: Uint8Array }> {
-  const blank = await page.context().newPage();
-  const { width, base64 } = await blank.evaluate(
-    async (source) => {
-      const bitmap = await createImageBitmap(await (await fetch(source)).blob());
-      const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
-      const context = canvas.getContext("2d")!;
-      context.drawImage(bitmap, 0, 0);
-      const { data, width: rowPixels } = context.getImageData(0, 0, bitmap.width, bitmap.height);
-      const parts: string[] = [];
-      for (let at = 0; at < data.length; at += 8192) {
-        parts.push(String.fromCharCode(...data.subarray(at, at + 8192)));
-      }
-      return { width: rowPixels, base64: btoa(parts.join("")) };
-    },
-    `data:image/png;base64,${png.toString("base64")}`,
-  );
-  await blank.close();
-  return { width, rgba: Buffer.from(base64, "base64") };
 }
 
 /** Creates records, limits, holders and connections, and steady load. @returns a function that ends all of it */

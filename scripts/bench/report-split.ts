@@ -14,8 +14,8 @@ export function splitText(figures: SplitBenchFigures): string {
         `${cells[0]!.splits} splits, but for the longest time that any request took in all of them.`,
       "Depth is the number of requests under way. During: from the call that begins the split until the new shard serves " +
         "its range. One thread serves both shards here.",
-      `Rows of a split without load: ${count(rows.splitShard)} of the shard that splits, with the snapshot that follows, and ` +
-        `${count(rows.newShard)} of the new one.`,
+      `Rows of a split without load: ${count(rows.splitShard)} of the shard that splits and ` +
+        `${count(rows.newShard)} of the new one. The next snapshot of the first, a row for each MiB, comes with later commits.`,
     ]),
     table(TITLES, cells.flatMap(fieldsOf)),
     ...(against === null ? [] : [againstText(against)]),
@@ -42,11 +42,14 @@ function fieldsOf({ depth, splitMs, before, during, after }: SplitCell): string[
   ];
 }
 
-function againstText({ commit, cells }: AgainstFigures): string {
+function againstText({ commit, isByProcessorTime, cells }: AgainstFigures): string {
+  const seconds = isByProcessorTime
+    ? "seconds of the runtime's processor time"
+    : "seconds of the clock";
   return [
-    `UPDATEs of one shard beside the sources of ${commit}, in turns; the ratio is the median of ${cells[0]!.ratios.length} pairs:`,
+    `UPDATEs of one shard in ${seconds}, beside the sources of ${commit}, in turns; the ratio is the median of ${cells[0]!.ratios.length} pairs:`,
     table(
-      ["depth", "ops/s", "then", "x then", "least", "most"],
+      ["depth", "UPDATEs/s", "then", "x then", "least", "most"],
       cells.map(({ depth, opsPerS, thenOpsPerS, ratio, ratios }) => [
         count(depth),
         count(opsPerS),

@@ -1,0 +1,79 @@
+/**
+ * `npm run growth`: one namespace grows from one shard to many by itself, under constant writes over TCP, HTTP and the client.
+ * `--picture` writes docs/images/shards.png: the circle of hashes while it grows.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import type { Shards } from "../src/wire/shards.ts";
+import { launchChromium } from "./chromium.ts";
+import { grow } from "./growth/grow.ts";
+import { take } from "./page-picture.ts";
+import { configWithPorts, dashboardConfig, startServer, waitUntilReady } from "./server.ts";
+
+const HTTP_PORT = 18_880;
+const TCP_PORT = 18_881;
+const SHARDS_DEFAULT = "64";
+/** The least that a shard may have, so that little data makes many shards. */
+const VARIABLES = { SHARDS: "1", SHARD_BYTES_MAX: String(1 << 20) };
+const VIEWPORT = { width: 1200, height: 760 };
+/** Of all shards, at which share the picture is taken at the earliest, as soon as one splits. */
+const PICTURE_SHARE = 0.25;
+
+const { values } = parseArgs({
+  options: {
+    shards: { type: "string", default: SHARDS_DEFAULT },
+    picture: { type: "boolean", default: false },
+  },
+});
+const shards = Number(values.shards);
+const folder = mkdtempSync(join(tmpdir(), "throttr-growth-"));
+const config = join(folder, "wrangler.toml");
+writeFileSync(config, `${configWithPorts({ 9000: TCP_PORT })}\n${dashboardConfig()}`);
+const server = startServer({
+  config,
+  port: HTTP_PORT,
+  persistTo: join(folder, "state"),
+  variables: VARIABLES,
+});
+process.on("exit", () => server.killNow());
+try {
+  const url = `http://127.0.0.1:${HTTP_PORT}`;
+  await waitUntilReady(HTTP_PORT, [TCP_PORT]);
+  let last = 0;
+  let isPictured = !values.picture;
+  const onShards = async (rows: Shards["shards"]): Promise<void> => {
+    if (rows.length > last) process.stderr.write(`${rows.length} shards\n`);
+    last = Math.max(last, rows.length);
+    const isGood =
+      rows.length >= shards * PICTURE_SHARE && rows.some(({ split }) => split !== null);
+    if (isPictured || !isGood) return;
+    isPictured = true;
+    await takeRing(url);
+  };
+  const growth = await grow({ url, tcpPort: TCP_PORT, shards, onShards });
+  const { written, listed, tookMs } = growth;
+  for (const [door, { keys, longestMs }] of Object.entries(written)) {
+    console.log(`${door}: ${keys.length} keys, the longest write took ${longestMs.toFixed(0)} ms`);
+  }
+  console.log(
+    `${growth.shards.length} shards after ${(tookMs / 1000).toFixed(1)} s; LIST has all ${listed} keys, and no write failed`,
+  );
+} finally {
+  await server.kill();
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function takeRing(url: string): Promise<void> {
+  const browser = await launchChromium();
+  const context = await browser.newContext({
+    locale: "en",
+    viewport: VIEWPORT,
+    reducedMotion: "reduce",
+  });
+  const page = await context.newPage();
+  await page.goto(`${url}/dashboard#shards`);
+  await take(page, "shards");
+  await browser.close();
+}
