@@ -1,4 +1,5 @@
 /** What `npm run simulate` prints of runs. */
+import { writePlan, type Plan } from "../../test/simulator/campaign/plan.ts";
 import type { Played } from "../../test/simulator/campaign/play.ts";
 
 const WIDTH = 110;
@@ -27,6 +28,14 @@ export function violationLines({ violations }: Played): string[] {
     .map(({ promise, subject, message }) => `violation: ${promise}: ${subject}: ${message}`);
   const left = violations.length - lines.length;
   return left > 0 ? [...lines, `and ${left} more`] : lines;
+}
+
+/** What plays a run again: its seed alone, unless its plan is another one than that of its seed, as with `--workloads`. */
+export function commandOf(plan: Plan): string {
+  const { seed } = plan;
+  const text = writePlan(plan);
+  const isOfSeed = text === JSON.stringify({ seed });
+  return `npm run simulate -- ${isOfSeed ? `--seed ${seed}` : `--plan '${text}'`} --trace`;
 }
 
 /** A key that no checker could judge. */

@@ -1,6 +1,6 @@
 /** What came of many runs, as plain JSON. */
 import type { CampaignTotals } from "../../test/simulator/campaign/campaign.ts";
-import { violationLines } from "./report.ts";
+import { commandOf, violationLines } from "./report.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -17,6 +17,8 @@ export interface Result {
 
 export interface FailedRun {
   readonly seed: number;
+  /** What plays it again. */
+  readonly command: string;
   readonly violations: readonly string[];
 }
 
@@ -34,6 +36,7 @@ export function resultOf(totals: CampaignTotals): Result {
     faults: Object.fromEntries(totals.faults),
     failed: totals.failed.map((played) => ({
       seed: played.plan.seed,
+      command: commandOf(played.plan),
       violations: violationLines(played),
     })),
     undecided: totals.undecided.flatMap(({ plan, undecided }) =>

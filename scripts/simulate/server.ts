@@ -27,7 +27,8 @@ export async function simulateServer(options: {
 }): Promise<void> {
   const { first, seeds, plans, failuresMax, durationMs, threads, file } = options;
   if (seeds > 0) {
-    console.log(`seeds ${first} to ${first + seeds - 1}: --first ${first} repeats them`);
+    const same = options.hasAllWorkloads ? "" : " with the same --workloads";
+    console.log(`seeds ${first} to ${first + seeds - 1}: --first ${first}${same} repeats them`);
   }
   const progress = new Progress(seeds);
   const interruption = interruptible();

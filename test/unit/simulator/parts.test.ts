@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { CampaignTotals } from "../../simulator/campaign/campaign.ts";
-import { planOf } from "../../simulator/campaign/plan.ts";
+import { planOf, type Plan } from "../../simulator/campaign/plan.ts";
 import type { Played } from "../../simulator/campaign/play.ts";
 import { failureLines } from "../../../scripts/simulate/failures.ts";
 import { PartsFile } from "../../../scripts/simulate/parts.ts";
@@ -35,7 +35,8 @@ const resultWith = (runs: number, parts: Partial<Result> = {}): Result => ({
 
 describe("a campaign in parts", () => {
   it("keeps each part as a line, and sums up those of one commit", () => {
-    const failed = [{ seed: 11, violations: ["violation: Exact: counter: 2 instead of 1"] }];
+    const violations = ["violation: Exact: counter: 2 instead of 1"];
+    const failed = [{ seed: 11, command: "npm run simulate -- --seed 11 --trace", violations }];
     const undecided = [{ seed: 12, key: "hot" }];
     const faults = { "storm: Hubs": 1, "slow disk: commit": 2 };
     new PartsFile(path, { first: 10, runs: 5 }, OURS).append(10, resultWith(3, { failed }));
@@ -84,10 +85,17 @@ describe("a campaign in parts", () => {
     );
   });
 
-  it("names a run that broke a promise, what it broke, and the command that repeats it", () => {
-    const violation = { promise: "Exact", subject: "counter", message: "2 instead of 1" };
+  const violation = { promise: "Exact", subject: "counter", message: "2 instead of 1" };
+  it.each<[title: string, plan: Plan, repeat: string]>([
+    ["by its seed", planOf(11), "--seed 11"],
+    [
+      "with workloads that its seed has not chosen",
+      { ...planOf(11), workloads: ["records"] },
+      `--plan '{"seed":11,"workloads":["records"]}'`,
+    ],
+  ])("names a run %s, what it broke, and the command that repeats it", (_, plan, repeat) => {
     const played: Played = {
-      plan: planOf(11),
+      plan,
       violations: [violation],
       undecided: ["hot"],
       hash: "",
@@ -110,7 +118,7 @@ describe("a campaign in parts", () => {
       [
         "seed 11:",
         "violation: Exact: counter: 2 instead of 1",
-        "repeat it:          npm run simulate -- --seed 11 --trace",
+        `repeat it:          npm run simulate -- ${repeat} --trace`,
       ],
     ]);
     expect(undecided).toEqual([{ seed: 11, key: "hot" }]);
