@@ -18,6 +18,8 @@ export class Delivery {
   readonly #carriages = new Map<string, Map<number, Carriage[]>>();
   /** By Hub and who called it, in the order of time. */
   readonly #ways = new Map<string, Carriage[]>();
+  /** What `#busySince` has found: each connection that listens asks for the same. */
+  readonly #since = new Map<Carriage, number>();
 
   constructor(facts: Facts, run: ChannelRun | null) {
     this.#facts = facts;
@@ -122,6 +124,12 @@ export class Delivery {
 
   /** Since when one call to the Hub has followed the other, as ms. */
   #busySince(carriage: Carriage): number {
+    let sinceMs = this.#since.get(carriage);
+    if (sinceMs === undefined) this.#since.set(carriage, (sinceMs = this.#findBusySince(carriage)));
+    return sinceMs;
+  }
+
+  #findBusySince(carriage: Carriage): number {
     const way = this.#ways.get(wayOf(carriage))!;
     let sinceMs = carriage.call.begun.ms;
     for (let i = way.indexOf(carriage) - 1; i >= 0; i--) {

@@ -79,11 +79,16 @@ export class Subscriptions {
     const { begun, ended, outcome, operation, settled } = publication;
     if (outcome === "refused" || operation.payloadBytes > payloadBytesMax)
       return "must not have it";
+    const gone = connection.ending === null ? NEVER : (connection.ending.ended ?? NEVER);
+    const isOwn = connection.number === publication.connection;
+    // Most connections that ever subscribed are gone long since: nothing else is to be asked of them.
+    const isOver = ({ endEnded }: Span): boolean => !isBefore(begun, endEnded);
+    if (!isOwn && (!isBefore(begun, gone) || spans.every(isOver))) return "must not have it";
     const isAnswered = outcome !== "unknown" && ended !== null;
     const mayMiss = this.#delivery.mayMiss(connection, publication);
     const isSure = isAnswered && !mayMiss;
     const isWaitedFor = !this.#delivery.wasLeftOut(connection, publication);
-    if (connection.number === publication.connection && isSure && isWaitedFor) {
+    if (isOwn && isSure && isWaitedFor) {
       // Its own requests are applied in their order, and its push comes before its status.
       const isSubscribed = spans.some((span) => span.order < order && order < span.endOrder);
       return isSubscribed ? "takes it" : "must not have it";
@@ -99,7 +104,6 @@ export class Subscriptions {
       }
     }
     const latest = isAnswered ? arrived : (settled ?? NEVER);
-    const gone = connection.ending === null ? NEVER : (connection.ending.ended ?? NEVER);
     if (!isBefore(begun, gone)) return "must not have it";
     for (const span of spans) {
       if (isBefore(span.begun, latest) && isBefore(begun, span.endEnded)) return "may take it";
