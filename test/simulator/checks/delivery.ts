@@ -50,7 +50,6 @@ export class Delivery {
   wasLeftOut(connection: Connection, publication: Publication): boolean {
     const { begun, ended } = publication;
     const carriages = this.#carriagesOf(connection, publication);
-    if (carriages.length === 0) return this.#run !== null;
     return carriages.some((carriage) => {
       const { hasFailed, answered } = carriage.call;
       const sinceMs = Math.min(begun.ms, this.#busySince(carriage));

@@ -62,8 +62,11 @@ const AGAIN_MOST = 3;
 const ONCE_SHARE = 0.2;
 /** Of calls that may be repeated: sent again though their answer came. */
 const NEEDLESS_SHARE = 0.1;
-/** Each client has some limits that no other client uses. It looks at one, reserves, settles, and looks again: so what is left is known exactly. */
-const OWN = { limits: 2, share: 0.08 };
+/**
+ * Each client has some limits that no other client uses. It looks at one, reserves, settles, and looks again: so what is left is known
+ * exactly. Or it lets the limit recover between the two, and charges it: then it may get back less than it has reserved.
+ */
+const OWN = { limits: 2, share: 0.08, lateShare: 0.4, restMs: { least: 200, most: 10_000 } };
 /** A limit is always relaxed, or never: what relaxed calls lose would else excuse strict ones. */
 const RELAXED_KEY = "k3";
 /** Reservations of other limits are settled with their estimate at most: a debt makes what is left hard to judge. */
@@ -155,7 +158,7 @@ export class Limits implements Workload {
       const ms = random.chance(BURST_SHARE)
         ? random.skewed(0.1, 500)
         : random.skewed(10, pauseMs * 8);
-      await life.settled(ms, "pause", () => {});
+      await life.settled(Math.max(ms, chooser.restMs), "pause", () => {});
       const count = random.chance(MANY.share)
         ? Math.round(random.skewed(MANY.least, MANY.most))
         : 1;
@@ -266,6 +269,12 @@ function peekOf(limit: Limit): Request {
   return requestOf({ name: "peek", key: keyOf(limit) }, operations.peek(limit), says);
 }
 
+/** A request, and how long its client waits for it at least, in ms. */
+interface Planned {
+  readonly request: Request;
+  readonly restMs?: number;
+}
+
 /** Chooses requests for one client. */
 class Chooser {
   readonly #random: Random;
@@ -274,7 +283,7 @@ class Chooser {
   readonly #client: number;
   #made = 0;
   /** What comes next, before anything else is chosen. */
-  #planned: readonly Request[] = [];
+  #planned: readonly Planned[] = [];
   /** Reservations that may be settled. */
   readonly #reserved: { readonly limit: Limit; readonly id: string; readonly cost: number }[] = [];
 
@@ -285,11 +294,16 @@ class Chooser {
     this.#client = client;
   }
 
+  /** How long the client waits for what comes next, at least. */
+  get restMs(): number {
+    return this.#planned[0]?.restMs ?? 0;
+  }
+
   next(): Request {
     const random = this.#random;
     const [planned, ...later] = this.#planned;
     this.#planned = later;
-    if (planned !== undefined) return planned;
+    if (planned !== undefined) return planned.request;
     if (random.chance(OWN.share)) return this.#reserveAlone(random.pick(this.#own));
     const limit = random.pick(this.#limits);
     const share = random.next();
@@ -370,10 +384,21 @@ class Chooser {
 
   /** Looks at a limit before and after a reservation that is settled with less. */
   #reserveAlone(limit: Limit): Request {
-    const cost = 2 + this.#random.int(3);
-    const id = uuidOf(this.#random);
-    const reserve = this.#reserve(limit, cost, id);
-    this.#planned = [reserve, this.#settle({ limit, id, cost }), peekOf(limit)];
+    const random = this.#random;
+    const cost = 2 + random.int(3);
+    const id = uuidOf(random);
+    const between: Planned[] = [];
+    if (random.chance(OWN.lateShare)) {
+      const restMs = random.skewed(OWN.restMs.least, OWN.restMs.most);
+      between.push({ request: this.#limit(limit), restMs });
+      between.push({ request: this.#limit(limit) });
+    }
+    this.#planned = [
+      { request: this.#reserve(limit, cost, id) },
+      ...between,
+      { request: this.#settle({ limit, id, cost }) },
+      { request: peekOf(limit) },
+    ];
     return peekOf(limit);
   }
 

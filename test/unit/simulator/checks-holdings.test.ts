@@ -1084,6 +1084,14 @@ describe("the checker of channels", () => {
     ).toBe("");
   });
 
+  it("refuses that a publisher misses its own message that was never sent to its Hub, though it was subscribed before", () => {
+    const own = publish(1, 11, { status: 0 }, { connection: 1, to: 20 });
+    const joined = subscribe(1, 10, { to: 15 });
+    expect(check([joined, own], { 1: {} }, new Facts(), [])).toContain("never got message 1");
+    const failed = [carriage(1, 12, 18, { hasFailed: true })];
+    expect(check([joined, own], { 1: {} }, new Facts(), failed)).toBe("");
+  });
+
   it("accepts a count with a listener whose stream begins behind the message, and with no other", () => {
     const counted = (
       listener: Step,

@@ -19,6 +19,8 @@ const PIPELINED_MOST = 5;
 /** How often a client ends its connection: with a goodbye, or without one. */
 const END_SHARE = 0.02;
 const DESTROY_SHARE = 0.02;
+/** How often a client publishes to a channel as it subscribes to it. */
+const ECHO_SHARE = 0.2;
 const KINDS: readonly ListKind[] = ["channels", "connections", "info"];
 const WIRES: readonly WireKind[] = ["websocket", "tcp", "gateway"];
 
@@ -78,9 +80,9 @@ export class Member {
     const { random } = this.#client;
     this.#made++;
     const at = random.next();
-    if (at < 0.25) await this.#subscribe(pipe, "subscribe", this.#shared.pickChannel(random));
+    if (at < 0.25) await this.#join(pipe);
     else if (at < 0.4) await this.#subscribe(pipe, "unsubscribe", this.#shared.pickChannel(random));
-    else if (at < 0.9) await this.#publish(pipe);
+    else if (at < 0.9) await this.#publish(pipe, this.#shared.pickChannel(random));
     else if (at < 0.94) await this.#learnId(pipe);
     else await this.#list(pipe, random.pick(KINDS));
   }
@@ -89,10 +91,18 @@ export class Member {
     await this.#call(pipe, { type, channel }, subscriptionFrame(type, channel));
   }
 
-  async #publish(pipe: Pipe): Promise<void> {
+  /** Perhaps with a message to the same channel right behind, which comes back to its publisher. */
+  async #join(pipe: Pipe): Promise<void> {
+    const { random } = this.#client;
+    const channel = this.#shared.pickChannel(random);
+    const joined = this.#subscribe(pipe, "subscribe", channel);
+    if (random.chance(ECHO_SHARE)) await this.#publish(pipe, channel);
+    await joined;
+  }
+
+  async #publish(pipe: Pipe, channel: string): Promise<void> {
     const { random } = this.#client;
     const message = this.#shared.newMessage();
-    const channel = this.#shared.pickChannel(random);
     const payload = payloadOf(message, random);
     const payloadBytes = payload.length;
     const operation = { type: "publish", channel, message, payloadBytes } as const;
