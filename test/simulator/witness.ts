@@ -34,6 +34,8 @@ interface Hosted {
   endBegun: Moment | null;
   /** Its Hub knows that it has ended, or is no more. */
   ended: Moment | null;
+  /** Its Hub has another copy from then on, which does not know of it. */
+  partedAt: Moment | null;
 }
 
 /** A connection as its client has it. */
@@ -93,6 +95,11 @@ export class Witness implements Watcher {
     const copy = { object: nameOf(object), asOf, until: NEVER };
     this.#copies.set(life, copy);
     this.facts.addStale(copy);
+    for (const hosted of this.#hosted) {
+      if (hosted.hub !== copy.object || hosted.ended !== null) continue;
+      hosted.partedAt ??= asOf;
+      hosted.endBegun ??= asOf;
+    }
   }
 
   onAlarm(object: SimulatedObject): void {
@@ -101,8 +108,14 @@ export class Witness implements Watcher {
 
   onSocket(object: SimulatedObject, end: SocketEnd, isParted: boolean): void {
     // The present life of the Hub does not know of a connection that an older one takes.
-    const endBegun = isParted ? this.#moments.now() : null;
-    const hosted: Hosted = { hub: nameOf(object), end, endBegun, ended: null };
+    const partedAt = isParted ? this.#moments.now() : null;
+    const hosted: Hosted = {
+      hub: nameOf(object),
+      end,
+      endBegun: partedAt,
+      ended: null,
+      partedAt,
+    };
     this.#hosted.push(hosted);
     end.link.whenOver(() => (hosted.endBegun ??= this.#moments.now()));
     end.onEnding = () => {
@@ -209,6 +222,7 @@ function connectionOf(dialed: Dialed, hosted: Hosted | undefined): Connection {
     begun,
     opened,
     ending: endingOf(dialed, hosted),
+    partedAt: hosted?.partedAt ?? null,
   };
 }
 

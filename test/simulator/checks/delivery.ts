@@ -71,7 +71,7 @@ export class Delivery {
 
   /** A message may be lost to a connection. */
   mayMiss(connection: Connection, publication: Publication): boolean {
-    if (this.#mayBeWithCopy(connection)) return true;
+    if (this.#mayBeWithCopy(connection, publication)) return true;
     const carriages = this.#carriagesOf(connection, publication);
     if (carriages.length > 0) {
       return carriages.some(({ call }) => call.hasFailed || call.isTakenByCopy);
@@ -91,9 +91,16 @@ export class Delivery {
     return this.#wasSlow(group, hub, publication) && this.#facts.wasReset(group, begun, NEVER);
   }
 
-  /** Its Hub had a second copy while it was opened: one of the two has it, and messages may come to the other. */
-  #mayBeWithCopy({ hub, begun, opened }: Connection): boolean {
-    return this.#facts.hadCopy(hub, begun, opened ?? NEVER);
+  /**
+   * Its Hub had a second copy while it was opened: one of the two has it, and messages may come to the other. Or it had one since,
+   * and the connection has stayed with the older one.
+   */
+  #mayBeWithCopy(
+    { hub, begun, opened, partedAt = null }: Connection,
+    { ended }: Publication,
+  ): boolean {
+    if (this.#facts.hadCopy(hub, begun, opened ?? NEVER)) return true;
+    return partedAt !== null && isBefore(partedAt, ended ?? NEVER);
   }
 
   /** A message came behind a later one of its publisher, and may: the group had it under way when it was reset, or got a second copy. */

@@ -23,6 +23,8 @@ export interface Connection {
   /** Null when its client never learned that it was open. */
   readonly opened: Moment | null;
   ending: Ending | null;
+  /** Since when it lives in a second copy of its Hub, which the present one does not know of; null for other connections. */
+  readonly partedAt?: Moment | null;
 }
 
 /** One instance of an object, from its constructor to its end. */

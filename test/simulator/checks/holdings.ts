@@ -96,17 +96,22 @@ function changeOfLease(call: SemaphoreCall, canBeUndone: boolean): Change | null
     : null;
 }
 
-/** The requests of one connection on one semaphore, in the order in which it sent them. */
+/**
+ * The requests of one connection on one semaphore, in the order in which it sent them.
+ *
+ * @param partedAt since when the shard may have given back what it holds, again and again; null for never
+ */
 export function holdByConnection(
   name: string,
   calls: readonly SemaphoreCall[],
-  end: Interval | null,
+  { end, partedAt }: { readonly end: Interval | null; readonly partedAt: Moment | null },
   canBeUndone: (call: SemaphoreCall) => boolean,
 ): { holder: Holder; requests: AppliedRequest[] } {
   const requests = windowsOf(calls);
   const states: State[] = [NOTHING];
   const applied = requests.map((request, i) => {
-    const before = states[i]!;
+    const mayBeGivenBack = partedAt !== null && isBefore(partedAt, request.to);
+    const before = mayBeGivenBack ? { ...states[i]!, least: 0 } : states[i]!;
     states.push(stateAfter(before, request.call, canBeUndone(request.call)));
     return { ...request, before };
   });

@@ -152,7 +152,10 @@ export class SemaphoreCheck {
     }
     const end = endOfHolding(connection, calls, this.#shard, this.#facts, this.#rules);
     const name = `connection ${number}`;
-    const { holder, requests } = holdByConnection(name, calls, end, (call) => this.#isUndone(call));
+    const { partedAt = null } = connection;
+    const { holder, requests } = holdByConnection(name, calls, { end, partedAt }, (call) =>
+      this.#isUndone(call),
+    );
     this.#holders.push(holder);
     this.#byId.set(connection.id, holder);
     this.#requests.push(...requests);

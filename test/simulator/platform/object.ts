@@ -325,7 +325,8 @@ export class SimulatedObject {
     this.#parted.push(life);
     this.disk = disk.handOver(this.#host.site.random);
     this.disk.onAlarmChanged = () => this.#planAlarm();
-    this.sockets.cutAll();
+    // Its peers may stay with it until it ends.
+    if (!this.#host.site.random.chance(STAY_SHARE)) this.sockets.cutAll();
     this.#partedSockets.set(this.sockets, life);
     this.sockets = this.#makeSockets();
     const { time, random } = this.#host.site;
@@ -510,6 +511,8 @@ export async function resultOf(invoke: () => unknown): Promise<unknown> {
 }
 
 /** How long a life lasts that the network has parted from the rest: then the platform ends it. */
+/** How often the sockets of such a copy stay open. */
+const STAY_SHARE = 0.5;
 const PARTED_MS = { least: 10, most: 60_000 };
 const ALARM_RETRY_MS = 2000;
 const ALARM_RETRIES_MAX = 6;

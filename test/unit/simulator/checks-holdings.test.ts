@@ -97,7 +97,10 @@ describe("the checker of semaphores", () => {
   };
 
   /** Connections 1 to 3 live; `ends` says when one ended, or that nobody knows when. */
-  function factsOf(ends: Record<number, [begun: number, ended: number | null]> = {}): Facts {
+  function factsOf(
+    ends: Record<number, [begun: number, ended: number | null]> = {},
+    parted: Record<number, number> = {},
+  ): Facts {
     const facts = new Facts();
     for (const number of [1, 2, 3]) {
       const end = ends[number];
@@ -111,6 +114,7 @@ describe("the checker of semaphores", () => {
           end === undefined
             ? null
             : { begun: at(end[0]), ended: end[1] === null ? null : at(end[1]) },
+        partedAt: number in parted ? at(parted[number]!) : null,
       });
     }
     return facts;
@@ -177,6 +181,19 @@ describe("the checker of semaphores", () => {
     operation: { type: "release lease", name: "gpu", leaseId },
     outcome,
     from,
+  });
+
+  it("accepts that a connection loses what it holds from the moment on when its Hub has a second copy, and not before", () => {
+    const parted = factsOf({ 1: [20, 100] }, { 1: 20 });
+    const held = [acquire(1, 10), acquire(2, 40), release(1, 50, "not acquired")];
+    expect(check(held, parted)).toBe("");
+    const again = [...held, release(2, 60), acquire(1, 70), release(1, 80, "not acquired")];
+    expect(check(again, parted)).toBe("");
+    expect(check([acquire(1, 10), release(1, 15, "not acquired")], parted)).toContain(
+      "was refused as not acquired, but the connection held 1",
+    );
+    expect(check([acquire(1, 10), acquire(2, 15)], parted)).toContain("was granted 1 of at most 1");
+    expect(check(held, factsOf({ 1: [20, 100] }))).toContain("was refused as not acquired");
   });
 
   it("accepts holders that come and go, by connection and by lease", () => {
@@ -582,6 +599,7 @@ describe("the checker of channels", () => {
     heardUntil?: number | null;
     hasDefaults?: boolean;
     payloadBytesMax?: number;
+    partedAt?: number;
   }
 
   const RULES: ReplayRules = {
@@ -613,6 +631,7 @@ describe("the checker of channels", () => {
           end === undefined
             ? null
             : { begun: at(end[0]), ended: end[1] === null ? null : at(end[1]) },
+        partedAt: client.partedAt === undefined ? null : at(client.partedAt),
       };
       facts.addConnection(connection);
       subscribers.set(number, {
@@ -773,6 +792,15 @@ describe("the checker of channels", () => {
     };
     expect(checkCopied(0, 50)).toBe("");
     expect(checkCopied(15, 50)).toContain("connection 1 never got message 1");
+  });
+
+  it("accepts that a connection misses its own messages from the moment on when its Hub has a second copy", () => {
+    const own = (from: number): string =>
+      check([subscribe(1, 10), publish(1, from, { status: 0 }, { connection: 1 })], {
+        1: { end: [20, 60], partedAt: 20 },
+      });
+    expect(own(15)).toContain("never got message 1");
+    expect(own(25)).toBe("");
   });
 
   it("accepts a late message of a publisher that was answered without a slow Hub, and misses one that never comes", () => {
