@@ -18,8 +18,9 @@ const SHARDS_DEFAULT = "64";
 /** The least that a shard may have, so that little data makes many shards. */
 const VARIABLES = { SHARDS: "1", SHARD_BYTES_MAX: String(1 << 20) };
 const VIEWPORT = { width: 1200, height: 760 };
-/** Of all shards, at which share the picture is taken at the earliest, as soon as one splits. */
+/** Of all shards, at which share the picture is taken at the earliest, as soon as one is seen to split. */
 const PICTURE_SHARE = 0.25;
+const LOAD_TIMEOUT_MS = 60_000;
 
 const { values } = parseArgs({
   options: {
@@ -42,17 +43,16 @@ try {
   const url = `http://127.0.0.1:${HTTP_PORT}`;
   await waitUntilReady(HTTP_PORT, [TCP_PORT]);
   let last = 0;
-  let isPictured = !values.picture;
+  const pictures: Promise<void>[] = [];
   const onShards = async (rows: Shards["shards"]): Promise<void> => {
     if (rows.length > last) process.stderr.write(`${rows.length} shards\n`);
     last = Math.max(last, rows.length);
-    const isGood =
-      rows.length >= shards * PICTURE_SHARE && rows.some(({ split }) => split !== null);
-    if (isPictured || !isGood) return;
-    isPictured = true;
-    await takeRing(url);
+    const isGood = rows.length >= shards * PICTURE_SHARE;
+    if (values.picture && isGood && pictures.length === 0) pictures.push(takeRing(url));
+    await Promise.resolve();
   };
   const growth = await grow({ url, tcpPort: TCP_PORT, shards, onShards });
+  await Promise.all(pictures);
   const { written, listed, tookMs } = growth;
   for (const [door, { keys, longestMs }] of Object.entries(written)) {
     console.log(`${door}: ${keys.length} keys, the longest write took ${longestMs.toFixed(0)} ms`);
@@ -65,6 +65,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
+/** Looks at the circle of hashes again and again, until a shard of it splits. */
 async function takeRing(url: string): Promise<void> {
   const browser = await launchChromium();
   const context = await browser.newContext({
@@ -73,7 +74,12 @@ async function takeRing(url: string): Promise<void> {
     reducedMotion: "reduce",
   });
   const page = await context.newPage();
-  await page.goto(`${url}/dashboard#shards`);
+  const circle = page.locator(".card", { hasText: "Circle of hashes" }).first();
+  do {
+    await page.goto("about:blank");
+    await page.goto(`${url}/dashboard#shards`);
+    await circle.locator("svg").first().waitFor({ timeout: LOAD_TIMEOUT_MS });
+  } while (!(await circle.innerText()).includes("splitting"));
   await take(page, "shards");
   await browser.close();
 }
