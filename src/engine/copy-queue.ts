@@ -9,7 +9,7 @@ import { Mark, ROW_HEADER_BYTES, writeClockMark, writeImage, writeRowHeader } fr
 import { UsageWriter } from "./moved-usage.ts";
 import type { Records } from "./records.ts";
 import type { Segment } from "./segment.ts";
-import { SPLIT_ROW_BYTES } from "./sizes.ts";
+import { SPLIT_ROW_BYTES, SPLIT_ROW_IMAGES } from "./sizes.ts";
 
 /** A row for the journal of the other shard. */
 export interface CopiedRow {
@@ -24,6 +24,8 @@ export class CopyQueue {
   #fullBytes = 0;
   /** The row that takes images. */
   readonly #open = new ByteWriter(64 * 1024);
+  /** Images that it has. */
+  #images = 0;
   readonly #usage: UsageWriter;
   /**
    * No row was ended yet: the first one may be empty. Where a range has no records, it still has to come, as it is the other
@@ -75,7 +77,9 @@ export class CopyQueue {
 
   #makeRoom(bytes: number): void {
     const { length } = this.#open;
-    if (length > ROW_HEADER_BYTES && length + bytes > SPLIT_ROW_BYTES) this.#endRow();
+    const isFull = length + bytes > SPLIT_ROW_BYTES || this.#images === SPLIT_ROW_IMAGES;
+    if (length > ROW_HEADER_BYTES && isFull) this.#endRow();
+    this.#images++;
   }
 
   /** A row has the time of its end, by which the other shard's clock is never behind an image. */
@@ -90,6 +94,7 @@ export class CopyQueue {
     this.#full.push({ row, usage: this.#usage.take() });
     this.#fullBytes += row.length;
     out.reset();
+    this.#images = 0;
     out.reserve(ROW_HEADER_BYTES);
   }
 }

@@ -4,7 +4,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import { LoadSample } from "../../src/engine/load-sample.ts";
 import { RecordPlace } from "../../src/engine/record-place.ts";
 import { middleBySize, SIZE_CLASSES } from "../../src/engine/size-choice.ts";
-import { LOAD_SAMPLE_KEYS, SPLIT_ROW_BYTES } from "../../src/engine/sizes.ts";
+import { LOAD_SAMPLE_KEYS, SPLIT_ROW_BYTES, SPLIT_ROW_IMAGES } from "../../src/engine/sizes.ts";
 import { KeyHash, seedOf } from "../../src/dispatch/placement.ts";
 import type { AdoptOutcome, RangeOffer } from "../../src/base/calls/splits.ts";
 import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
@@ -158,6 +158,33 @@ describe("rows of a copied range", () => {
     expect(snapshotRows).toBeGreaterThan(3);
     // One of them has the time at which the range was given.
     expect(child.journal.rows - 1).toBeLessThanOrEqual(1.1 * snapshotRows + 1);
+  });
+});
+
+describe("rows of a range of small records", () => {
+  it("no row has more records than the other shard applies in one turn", () => {
+    const shards = shardsOf();
+    const frames = Array.from({ length: 50_000 }, (_, i) =>
+      set(`k${i}`, new Uint8Array(1), FOREVER),
+    );
+    const root = shards.at(0);
+    root.engine.apply(edgeBatch(frames), NOW_MS);
+    root.journal.append();
+    root.begin(MIDDLE);
+    const child = shards.at(MIDDLE);
+    const recordsOfRows: number[] = [];
+    while (!root.copy!.isTaken) {
+      while (root.copy!.step());
+      const before = child.engine.figures.records;
+      shards.deliver(root.next()!);
+      root.acknowledge();
+      recordsOfRows.push(child.engine.figures.records - before);
+    }
+    const records = recordsOfRows.reduce((sum, more) => sum + more, 0);
+    expect(records).toBeGreaterThan(2 * SPLIT_ROW_IMAGES);
+    const full = Math.floor(records / SPLIT_ROW_IMAGES);
+    const expected = [...Array<number>(full).fill(SPLIT_ROW_IMAGES), records % SPLIT_ROW_IMAGES];
+    expect(recordsOfRows).toEqual(expected);
   });
 });
 

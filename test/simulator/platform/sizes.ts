@@ -129,6 +129,7 @@ function splits(random: Random): Partial<Sizes> {
     SPLIT_SIZE_SHARE: random.skewed(0.0004, 0.6),
     SPLIT_QUEUE_BYTES: whole(random, 1024, 65_536),
     SPLIT_ROW_BYTES: whole(random, 256, 16_384),
+    SPLIT_ROW_IMAGES: whole(random, 1, 500),
     SPLIT_STEP_BYTES: whole(random, 128, 8192),
     SPLIT_SWITCH_BYTES: whole(random, 1, 8192),
     SPLIT_SWITCH_MS: whole(random, 10, 2000),
