@@ -71,6 +71,8 @@ export default defineConfig({
               bindings: {
                 ACCESS: "open",
                 YRMCDS_ENABLE: "on",
+                // Several shards from the first write on: splits have tests of their own.
+                SHARDS: "4",
                 TOKEN_SECRET: "test-secret",
                 STALL_TIMEOUT_MS: "1000",
                 HUBS_MAX: "3",

@@ -89,9 +89,9 @@ const SETTINGS = {
   TOKEN_SECRET_PREVIOUS: text(),
   CORS_ORIGINS: text(),
   HOSTS: text(),
-  /** Part of the placement: data of another number is refused, not searched for. */
-  SHARDS: integer(4, 1, 128),
-  /** Part of the placement, too. */
+  /** Counts at the first write of a namespace alone. */
+  SHARDS: integer(1, 1, 128),
+  /** Part of the placement: data of another one is refused, not searched for. */
   SHARD_SECRET: text(),
   /** No shard splits where its parts might make more shards than these. */
   SHARDS_MAX: integer(1024, 1, 4096),

@@ -8,7 +8,7 @@
  */
 import { connectionHolder } from "../engine/semaphores/holder.ts";
 import { NOTED_RANGES_MAX } from "../engine/sizes.ts";
-import { endOf, initialRange, isWithin, WHOLE, type Range } from "../wire/range.ts";
+import { endOf, isWithin, WHOLE, type Range } from "../wire/range.ts";
 
 /** Lives as long as its connection is awake; the attachment keeps the rest. */
 export class Holder {
@@ -78,18 +78,9 @@ function mergeRanges(ranges: readonly Range[]): Range[] {
 }
 
 /**
- * The ranges of shards that a release before 0.5.0 has noted in an attachment: a bit for each, the lowest of a byte first.
- *
- * @param count ranges that the namespace began with: before 0.5.0 that was `SHARDS`, for good
+ * The ranges of shards that a release before 0.5.0 has noted in an attachment: a bit for each. How many shards there are is
+ * not known here, so one bit stands for all of them.
  */
-export function rangesOfBits(bits: Uint8Array, count: number): Uint32Array {
-  const indexes = Array.from({ length: 8 * bits.length }, (_, index) => index).filter(
-    (index) => index < count && (bits[index >>> 3]! & (1 << (index & 7))) !== 0,
-  );
-  return Uint32Array.from(
-    indexes.flatMap((index) => {
-      const { from, to } = initialRange(index, count);
-      return [from, to];
-    }),
-  );
+export function rangesOfBits(bits: Uint8Array): Uint32Array {
+  return Uint32Array.from(bits.some((bit) => bit !== 0) ? [WHOLE.from, WHOLE.to] : []);
 }

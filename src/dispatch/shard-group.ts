@@ -9,7 +9,7 @@
  * that have its range now are asked in its place.
  */
 import type { ShardCalls } from "../base/calls/shard.ts";
-import { hasMoved } from "../base/failure.ts";
+import { hasMoved, refusalOf } from "../base/failure.ts";
 import { turn } from "../base/turn.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
 import { MOVES_MAX } from "../engine/sizes.ts";
@@ -144,10 +144,15 @@ export class ShardGroup {
     try {
       return { shard, answer: await ask(shard) };
     } catch (error) {
-      if (!hasMoved(error)) throw error;
-      await this.learn(shard);
+      if (hasMoved(error)) await this.learn(shard);
+      else if (!this.#isOfDefaultBefore(error)) throw error;
       return null;
     }
+  }
+
+  /** Whether a shard of an earlier release has refused a call, as there are as many as that release made by default. */
+  #isOfDefaultBefore(error: unknown): boolean {
+    return refusalOf(error)?.code === "shards_mismatch" && this.map.assumeDefaultBefore();
   }
 
   /** Asks a shard which ranges it knows of: it does not own what it was asked for. */

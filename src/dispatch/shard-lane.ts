@@ -117,8 +117,7 @@ export class ShardLanes {
       }
       this.map.learn(moved);
     } catch (error) {
-      if (refusalOf(error)?.code !== "batch_version") throw error;
-      this.#noteRelease(from, placement);
+      if (!this.#isOfOtherRelease(from, placement, error)) throw error;
     }
     this.#refine(range);
     divideAll([...pieces, ...lane.takeQueue()], this.map);
@@ -140,14 +139,18 @@ export class ShardLanes {
     return index >= 0 && (to === 0 ? shards : initialIndexOf(to, shards)) === index + 1;
   }
 
-  /** A shard has refused the version of a batch: it is of an earlier release, or no longer of one. */
-  #noteRelease(from: number, { range }: Placement): void {
+  /** Whether a shard has refused a batch as it is of an earlier release, or no longer of one; notes which. */
+  #isOfOtherRelease(from: number, { range }: Placement, error: unknown): boolean {
+    const code = refusalOf(error)?.code;
+    if (code === "shards_mismatch") return range === undefined && this.map.assumeDefaultBefore();
+    if (code !== "batch_version") return false;
     if (range === undefined) {
       this.#old.delete(from);
-      return;
+    } else {
+      this.#old.set(from, presentMs() + OLD_BATCHES_MS);
+      this.map.assumeInitial();
     }
-    this.#old.set(from, presentMs() + OLD_BATCHES_MS);
-    this.map.assumeInitial();
+    return true;
   }
 
   /** Takes over what is now known of a range. Of others only where no lane has requests for their keys: see `view`. */

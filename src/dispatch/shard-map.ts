@@ -11,6 +11,9 @@ import { initialFroms, type Range } from "../wire/range.ts";
 import { KeyHash } from "./placement.ts";
 import { RangeMap } from "./range-map.ts";
 
+/** `SHARDS` of releases before 0.5.0 where it was not set. */
+const SHARDS_BEFORE = 4;
+
 /** Of one namespace, for as long as its isolate remembers it. */
 export class ShardMap extends KeyHash {
   readonly namespace: string;
@@ -18,6 +21,8 @@ export class ShardMap extends KeyHash {
   readonly #shardsAtFirst: number;
   /** How many it began with; 0 while that is not known. */
   shards = 0;
+  /** Shards of an earlier release have not said how many they are, and were taken for `SHARDS`. */
+  #isAssumed = false;
   ranges = RangeMap.WHOLE;
 
   /** @param shards `SHARDS` */
@@ -30,7 +35,7 @@ export class ShardMap extends KeyHash {
   /** What a call to the shard of a range says; a plain object. */
   placementOf({ from, to }: Range): Placement {
     const { fingerprint } = this;
-    return { shards: this.#shardsAtFirst, fingerprint, range: { from, to } };
+    return { shards: this.shards || this.#shardsAtFirst, fingerprint, range: { from, to } };
   }
 
   /** The same for a shard of a release that knows no ranges but those a namespace began with. */
@@ -55,6 +60,7 @@ export class ShardMap extends KeyHash {
   learn(said: ShardRanges): void {
     if (said.shards !== this.shards) this.ranges = RangeMap.WHOLE;
     this.shards = said.shards;
+    this.#isAssumed = false;
     if (said.shards !== 0) this.ranges = this.ranges.with(beginsOf(said));
   }
 
@@ -63,11 +69,27 @@ export class ShardMap extends KeyHash {
     this.ranges = this.ranges.with(begins);
   }
 
-  /** Notes that the shards are of a release without splits: `SHARDS` is right, or they refuse each request. */
+  /** Notes that the shards are of a release without splits: they are `SHARDS`, or as many as that release made by default. */
   assumeInitial(): void {
-    if (this.shards !== 0) return;
-    this.shards = this.#shardsAtFirst;
-    this.ranges = this.ranges.with(initialFroms(this.shards));
+    if (this.shards === 0) this.#assume(this.#shardsAtFirst);
+  }
+
+  /**
+   * Notes that such a shard has refused a request, as its namespace has another number of shards. A deployment that never
+   * set `SHARDS` meets shards that the release before made, for some minutes.
+   *
+   * @returns false where no other number is left to be tried
+   */
+  assumeDefaultBefore(): boolean {
+    if (!this.#isAssumed || this.shards !== 1) return false;
+    this.#assume(SHARDS_BEFORE);
+    return true;
+  }
+
+  #assume(shards: number): void {
+    this.shards = shards;
+    this.ranges = RangeMap.WHOLE.with(initialFroms(shards));
+    this.#isAssumed = true;
   }
 
   /** Begins with the first shard again: what is known is out of order, such as after a restored backup. */

@@ -12,8 +12,8 @@ import { throttr } from "./throttr.ts";
 
 export interface ThrottrEdgeOptions {
   /**
-   * Settings by the names of the variables without a prefix, such as `SHARDS`. A variable of the environment, such as
-   * `THROTTR_SHARDS`, wins over its setting in code.
+   * Settings by the names of the variables without a prefix, such as `DURABILITY`. A variable of the environment, such as
+   * `THROTTR_DURABILITY`, wins over its setting in code.
    */
   readonly settings?: GivenSettings;
   /** The names that the Worker exports classes under, where those are not their own: `{ Shard: "ThrottrShard" }`. */
@@ -52,7 +52,7 @@ const PARTS: ThrottrEdge = {
  * @throws ThrottrError `config_invalid`
  *
  * @example
- * export const { Shard, Hub, Channel, Directory } = throttrEdge({ settings: { SHARDS: 8 } });
+ * export const { Shard, Hub, Channel, Directory } = throttrEdge({ settings: { HUBS_MAX: 4 } });
  */
 export function throttrEdge({ settings = {}, classes = {} }: ThrottrEdgeOptions = {}): ThrottrEdge {
   assertSettings(settings);

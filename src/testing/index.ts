@@ -23,7 +23,7 @@ export { advanceClock, type TestRuntime } from "./clock.ts";
 /** How the server is to be. */
 export interface TestServerOptions {
   /**
-   * Variables and secrets that differ from their defaults, such as `{ SHARDS: "1" }`. `ACCESS` is `open`
+   * Variables and secrets that differ from their defaults, such as `{ REPLAY_MESSAGES_MAX: "10" }`. `ACCESS` is `open`
    * unless said otherwise: then no token is needed.
    */
   readonly variables?: Readonly<Record<string, string>>;

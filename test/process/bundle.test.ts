@@ -40,7 +40,7 @@ ${THROTTR}`;
 const WORKERS = [
   [
     "counters and limits",
-    108,
+    109,
     `export { Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,

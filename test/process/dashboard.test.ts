@@ -121,7 +121,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
       clearInterval(load);
     }
     await see(page.locator(".tile"), /^[\d,]+ since start$/);
-    expect(await page.locator("table[aria-label=Shards] tbody tr").count()).toBe(4);
+    expect(await page.locator("table[aria-label=Shards] tbody tr").count()).toBe(1);
     await see(page, /of 24\.0 MiB/);
     expect(await page.locator(".plot canvas").count()).toBe(1);
     const shifted = await page.evaluate(() => (window as unknown as { shifted: number }).shifted);

@@ -180,8 +180,6 @@ interface Run {
   readonly prefix: string;
 }
 
-const SHARDS = [0, 1, 2, 3].map((index) => `default/${index}`);
-
 /** Drops the object from memory, as the platform does with one that has been idle for long. */
 async function evict(runtime: Miniflare, shard: string): Promise<void> {
   try {
@@ -201,8 +199,7 @@ async function take(
       model.advance(one.hours);
       return await advanceClock(runtime, one.hours * HOUR_MS);
     case "restart":
-      for (const shard of SHARDS) await evict(runtime, shard);
-      return;
+      return await evict(runtime, "default/0");
     case "increment": {
       const ttlMs = one.ttlHours * HOUR_MS;
       const quota = await actor.increment(prefix + one.key, { ttlMs });

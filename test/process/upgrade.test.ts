@@ -15,6 +15,7 @@ import {
 } from "../support/runtime/upgrade-data.ts";
 import { SelfHosted } from "../support/process/self-hosted.ts";
 import type { Overview } from "../../src/wire/overview.ts";
+import type { Shards } from "../../src/wire/shards.ts";
 
 type Counted = Pick<Overview, "requests" | "runningSinceMs">;
 
@@ -53,6 +54,17 @@ describe.each(archives)("data of the release in %s", (archive) => {
     }
     expect((await ask("GET", "/v1/counters/counter:7")).status).toBe(404);
   }
+
+  it("data of an earlier release keeps its shards, and a new namespace begins with one", async () => {
+    const labelsOf = async (got: Response): Promise<readonly string[]> =>
+      ((await got.json()) as Shards).shards.map(({ shard }) => shard);
+    expect(await labelsOf(await ask("GET", "/v1/shards"))).toEqual(
+      archive === "0.4.0.tar.gz" ? ["0", "1", "2", "3"] : ["0"],
+    );
+    const askAnother = await askAs(server.url, "another");
+    await askAnother("PUT", "/v1/counters/visits", { quota: 1, ttlMs: 60_000 });
+    expect(await labelsOf(await askAnother("GET", "/v1/shards"))).toEqual(["0"]);
+  });
 
   it("data of an earlier release begins to count at zero", async () => {
     const { requests, runningSinceMs } = (await json("/v1/overview")) as Counted;

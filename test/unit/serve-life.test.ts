@@ -38,7 +38,7 @@ describe("the limit of open files", () => {
   });
 
   it("the limit of open files bounds connections unless a flag does", () => {
-    expect(planOf(flags, {}, 1024).variables).toMatchObject({ CONNECTIONS_MAX: "200" });
+    expect(planOf(flags, {}, 1024).variables).toMatchObject({ CONNECTIONS_MAX: "202" });
     const said = { ...flags, var: ["CONNECTIONS_MAX=7"] };
     expect(planOf(said, {}, 1024).variables).toMatchObject({ CONNECTIONS_MAX: "7" });
     expect(plan.variables).not.toHaveProperty("CONNECTIONS_MAX");

@@ -39,7 +39,7 @@ describe("settings of a server inside another Worker", () => {
     deploy({ ...EMBEDDED, settings: { SHARDS: 8 } });
     expect(readSettings(env).SHARDS).toBe(8);
     deploy(EMBEDDED);
-    expect(readSettings(env).SHARDS).toBe(4);
+    expect(readSettings(env).SHARDS).toBe(1);
   });
 
   it("a variable out of range is refused by the name that its operator has set", () => {

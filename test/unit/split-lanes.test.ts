@@ -10,6 +10,7 @@ import { ShardMap } from "../../src/dispatch/shard-map.ts";
 import type { Sink } from "../../src/dispatch/sink.ts";
 import { batchHeaderBytes, batchVersion, readPlacement } from "../../src/wire/batch.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
+import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { writeMoved } from "../../src/wire/moved.ts";
 import { framingOf } from "../../src/wire/protocols.ts";
 import {
@@ -42,7 +43,7 @@ interface Waiting {
 
 /** Shards that split when they are told to, in place of objects: they write down what they apply. */
 class Shards {
-  readonly map = new ShardMap("default", 1, "");
+  readonly map: ShardMap;
   readonly applied: Applied[] = [];
   readonly waiting: Waiting[] = [];
   /** Calls whose keys were not those of the shard. */
@@ -53,7 +54,9 @@ class Shards {
   #ranges: Range[];
   readonly #initial: number;
 
-  constructor(initial: number) {
+  /** @param atFirst `SHARDS` of the doors */
+  constructor(initial: number, atFirst = 1) {
+    this.map = new ShardMap("default", atFirst, "");
     this.#initial = initial;
     this.#ranges = Array.from({ length: initial }, (_, index) => initialRange(index, initial));
   }
@@ -102,6 +105,8 @@ class Shards {
     const own = this.#ranges.find((range) => range.from === from)!;
     const isForOld = placement.range === undefined;
     if (this.isOld !== isForOld) throw batchVersion();
+    if (isForOld && placement.shards !== this.#initial)
+      throw new ThrottrError("shards_mismatch", "another number of shards");
     if (!isForOld && !isSameRange(placement.range!, own)) {
       this.moved++;
       const begins = this.#ranges.map((range) => range.from).toSorted((a, b) => a - b);
@@ -305,6 +310,25 @@ it("shards of the last release get batches without a range, and others again onc
   connection.send(["key:4"]);
   await shards.endAll();
   expect(shards.calls).toBe(5);
+  check(shards, [connection]);
+});
+
+it.each([
+  ["is found where SHARDS is not set", 4, 1, []],
+  ["is the one that SHARDS says", 8, 8, []],
+  ["is not searched for where it is neither SHARDS nor the default", 3, 1, ["shards_mismatch"]],
+  ["is not searched for where SHARDS is set to another one", 4, 2, ["shards_mismatch"]],
+])("the number of shards of the last release %s", async (_title, initial, atFirst, codes) => {
+  const shards = new Shards(initial, atFirst);
+  shards.isOld = true;
+  const connection = new Connection(shards.lanes(), 0);
+  connection.send(["key:1"]);
+  await shards.endAll();
+  expect(connection.errors).toMatchObject(codes.map((code) => ({ code })));
+  if (codes.length > 0) return;
+  connection.send(Array.from({ length: 20 }, (_, i) => `key:${i}`));
+  await shards.endAll();
+  expect(new Set(shards.applied.map(({ key }) => key)).size).toBe(20);
   check(shards, [connection]);
 });
 

@@ -81,13 +81,11 @@ export function subscriptionBytesMax({ keyPrefixes, channelPrefixes }: Access): 
 /**
  * The holder of a connection of the yrmcds protocol.
  *
- * @param shards `SHARDS`: what an attachment of a release before 0.5.0 has noted its shards among
  * @param store stores the ranges that it has noted
  */
 export function holderOf(
   { id, ranges, shards: bits }: Attachment,
-  shards: number,
   store: (ranges: Uint32Array) => void,
 ): Holder {
-  return new Holder(id, ranges ?? rangesOfBits(bits, shards), store);
+  return new Holder(id, ranges ?? rangesOfBits(bits), store);
 }

@@ -131,9 +131,7 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     this.pushForm = attachment.protocolCode | (ConnectionKind[attachment.transport] << 8);
     this.#protocol = anyProtocolByCode(attachment.protocolCode)!;
     this.#throttr = this.#protocol.dialect === "yrmcds" ? null : this.#protocol;
-    this.#holder = this.isYrmcds
-      ? holderOf(attachment, hub.settings.SHARDS, (ranges) => this.#store({ ranges }))
-      : null;
+    this.#holder = this.isYrmcds ? holderOf(attachment, (ranges) => this.#store({ ranges })) : null;
     this.#counts = attachment.counts;
     this.access = attachment.access;
     this.subscriptionBytesMax = subscriptionBytesMax(this.access);

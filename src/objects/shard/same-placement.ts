@@ -3,8 +3,8 @@ import { variableName } from "../../base/deployment.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Placement } from "../../wire/batch.ts";
 
-/** Where it is written how data comes to another number of shards. */
-const MOVING = "docs/moving.md#another-number-of-shards";
+/** Where it is written how data comes under another secret. */
+const MOVING = "docs/moving.md#another-shard-secret-or-jurisdiction";
 
 /**
  * For callers of releases before 0.5.0, and for those that know no ranges.
@@ -17,7 +17,7 @@ export function assertSamePlacement(inForce: Placement, asked: Placement): void 
     throw new ThrottrError(
       "shards_mismatch",
       `the data of this namespace was written with ${variable}=${inForce.shards}, ` +
-        `and this deployment has ${variable}=${asked.shards}: set it back to ${inForce.shards}, or move the data: ${MOVING}`,
+        `and this caller, of a release before 0.5, has ${variable}=${asked.shards}: update it, or set it to ${inForce.shards}`,
     );
   }
   assertSameSeed(inForce, asked);

@@ -8,7 +8,11 @@ import type { Releases } from "./releases.ts";
 import type { Violation } from "../checks/history.ts";
 import { workloadsOf } from "../workloads/all.ts";
 import { EndlessRun, World } from "../world.ts";
+import type { Release } from "../platform/realm.ts";
 import type { Plan } from "./plan.ts";
+
+/** The default of `SHARDS` in the release before. */
+const SHARDS_BEFORE = "4";
 
 export interface Played {
   readonly plan: Plan;
@@ -32,7 +36,7 @@ export async function play(
   const counts = new FaultCounts();
   const workloads = workloadsOf(plan);
   const isCalm = !plan.hasFaults;
-  const successor = isCalm || plan.release === "today" ? null : releases.today;
+  const successor = isCalm || plan.release === "today" ? null : successorOf(plan, releases);
   const world = new World({
     seed: plan.seed,
     release: releases[plan.release],
@@ -67,6 +71,14 @@ export async function play(
     process.off("unhandledRejection", onUnhandled);
     world.close();
   }
+}
+
+/**
+ * The release that takes the place of the one before. Where that had as many shards as it has by default, `SHARDS` may never
+ * have been set: today's doors then begin namespaces with another number.
+ */
+function successorOf({ variables }: Plan, { today }: Releases): Release {
+  return variables["SHARDS"] === SHARDS_BEFORE ? { ...today, variables: { SHARDS: "1" } } : today;
 }
 
 /** Where an operator splits none, shards don't split by themselves. */

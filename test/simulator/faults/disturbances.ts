@@ -35,7 +35,11 @@ const STALL_MS = 30_000;
 
 /** How long a deployment takes in which a release takes the place of another, in ms. */
 const DEPLOYMENT_MS = { least: 10_000, most: 180_000 };
-/** A release that takes the place of another does so before this part of the run has passed. */
+/**
+ * A release that takes the place of another does so when clients have begun to write, which fixes the number of shards, and
+ * before this part of the run has passed.
+ */
+const DEPLOYED_FROM_MS = 20_000;
 const DEPLOYED_UNTIL = 0.7;
 
 export class Disturbances {
@@ -73,7 +77,7 @@ export class Disturbances {
     const successor = this.#successor;
     if (successor === null) return;
     const { durationMs, time } = this.#world;
-    time.after(this.#random.between(0, durationMs * DEPLOYED_UNTIL), () =>
+    time.after(this.#random.between(DEPLOYED_FROM_MS, durationMs * DEPLOYED_UNTIL), () =>
       this.#note(
         "deployment",
         this.#deploy(successor, this.#random.skewed(DEPLOYMENT_MS.least, DEPLOYMENT_MS.most)),

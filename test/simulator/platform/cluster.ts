@@ -95,11 +95,12 @@ export class Cluster implements ObjectHost {
     return object;
   }
 
-  newIsolate(machine: Machine, { name, program }: Release = this.release): Isolate {
+  newIsolate(machine: Machine, { name, program, variables = {} }: Release = this.release): Isolate {
     const isolate = new Isolate(this.site, machine, {
       name: `isolate ${++this.#isolateCount} (${name})`,
       release: name,
       program,
+      variables,
       sizes: this.#sizes,
       onLog: (life, text) => this.watcher.onLog?.(life, text),
     });
@@ -157,16 +158,16 @@ export class Cluster implements ObjectHost {
       env: object,
     ) => ObjectInstance;
     this.watcher.onStart?.(object, life);
-    return new Class(this.#contextOf(object, life), this.environment());
+    return new Class(this.#contextOf(object, life), this.environment(life.isolate));
   }
 
   /** Variables and bindings. A stub belongs to the life whose event makes it. */
-  environment(): object {
+  environment({ variables }: Isolate): object {
     const bindings = Object.entries(this.#bindings).map(([binding, className]) => [
       binding,
       this.#namespaceOf(className),
     ]);
-    return { ...this.#variables, ...Object.fromEntries(bindings) };
+    return { ...this.#variables, ...variables, ...Object.fromEntries(bindings) };
   }
 
   #namespaceOf(className: string): object {

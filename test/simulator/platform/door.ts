@@ -22,7 +22,7 @@ export class Door {
   constructor(cluster: Cluster, isolate: Isolate) {
     this.isolate = isolate;
     this.#cluster = cluster;
-    this.#env = cluster.environment();
+    this.#env = cluster.environment(isolate);
     this.#handler = isolate.exports["default"] as Handler;
   }
 

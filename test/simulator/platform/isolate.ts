@@ -8,6 +8,8 @@ import type { Machine, Site } from "./site.ts";
 
 export class Isolate extends RunningLife {
   readonly exports: Exports;
+  /** Those of its release that differ from the run's. */
+  readonly variables: Readonly<Record<string, string>>;
   /** Those that it serves now. */
   readonly requests = new Set<RunningLife>();
   requestsBegun = 0;
@@ -19,11 +21,13 @@ export class Isolate extends RunningLife {
       readonly name: string;
       readonly release: string;
       readonly program: Program;
+      readonly variables: Readonly<Record<string, string>>;
       readonly sizes: Partial<Sizes>;
       readonly onLog: (life: Life, text: string) => void;
     },
   ) {
     super(site, machine, "door", options.name, options.release);
+    this.variables = options.variables;
     const globals = globalsOf({
       // Globals are the isolate's; what is called belongs to whose event it is.
       life: () => site.running ?? this,

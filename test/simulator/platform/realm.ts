@@ -11,6 +11,8 @@ import { replaceableSizes } from "./sizes.ts";
 export interface Release {
   readonly name: string;
   readonly program: Program;
+  /** Those that differ from the run's. */
+  readonly variables?: Readonly<Record<string, string>>;
 }
 
 /** What production code extends. */

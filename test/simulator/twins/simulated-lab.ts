@@ -124,7 +124,7 @@ class SimulatedDeployment {
   }
 
   #labOf(driver: Isolate): Lab {
-    const objects = this.#cluster.environment() as Record<
+    const objects = this.#cluster.environment(driver) as Record<
       string,
       { getByName(name: string): never }
     >;
