@@ -103,9 +103,17 @@ export class Delivery {
     return partedAt !== null && isBefore(partedAt, ended ?? NEVER);
   }
 
-  /** A message came behind a later one of its publisher, and may: the group had it under way when it was reset, or got a second copy. */
+  /**
+   * A message came behind a later one of its publisher, and may: the group had it under way when it was reset, or got a second
+   * copy; or it went to an own channel by a request over HTTP, which was over before the Hub took it.
+   */
   mayBeOvertaken(connection: Connection, late: Publication, overtaking: Publication): boolean {
     const before = this.#carriagesOf(connection, late);
+    if (late.connection === null && late.operation.channel === connection.id) {
+      const over = late.ended ?? late.begun;
+      if (before.some(({ call: { taken } }) => taken !== null && isBefore(over, taken)))
+        return true;
+    }
     const after = this.#carriagesOf(connection, overtaking);
     return before.some(({ call: old }) =>
       after.some(({ call }) => old.caller === call.caller && old.callerLife < call.callerLife),

@@ -922,6 +922,30 @@ describe("the checker of channels", () => {
     expect(check(steps, client, new Facts(), sent(2, 1))).toContain("behind message 2");
   });
 
+  it("accepts a message to an own channel behind a later one only where its request over HTTP was over before the Hub had it", () => {
+    const sent = (first: Partial<Step>): Step[] => [
+      publish(1, 20, delivered(0), { channel: "id1", to: 2020, ...first }),
+      publish(2, 2030, { status: 1 }, { channel: "id1", ...first, to: 2031 }),
+    ];
+    const client = {
+      hasDefaults: true,
+      got: [
+        [2, 2031],
+        [1, 2040],
+      ] as Got[],
+    };
+    const calls = (answered: number): Carriage[] => [
+      carriage(1, 21, answered, { method: "deliverToOwners", caller: "request 1" }),
+      carriage(2, 2030, 2030.8, { method: "deliverToOwners", caller: "request 2" }),
+    ];
+    expect(check(sent({}), { 1: client }, new Facts(), calls(4059))).toBe("");
+    expect(check(sent({}), { 1: client }, new Facts(), calls(2019))).toContain("behind message 2");
+    const socket = { connection: 2, outcome: { status: 0 } };
+    expect(check(sent(socket), { 1: client, 2: {} }, new Facts(), calls(4059))).toContain(
+      "behind message 2",
+    );
+  });
+
   it("expects no push of a payload that is too long for its subscriber", () => {
     const steps = [subscribe(1, 10), publish(1, 20, { status: 0 }, { payloadBytes: 256 })];
     const client = { payloadBytesMax: payloadBytesMax(1) };
