@@ -44,12 +44,11 @@ try {
   await waitUntilReady(HTTP_PORT, [TCP_PORT]);
   let last = 0;
   const pictures: Promise<void>[] = [];
-  const onShards = async (rows: Shards["shards"]): Promise<void> => {
+  const onShards = (rows: Shards["shards"]): void => {
     if (rows.length > last) process.stderr.write(`${rows.length} shards\n`);
     last = Math.max(last, rows.length);
     const isGood = rows.length >= shards * PICTURE_SHARE;
     if (values.picture && isGood && pictures.length === 0) pictures.push(takeRing(url));
-    await Promise.resolve();
   };
   const growth = await grow({ url, tcpPort: TCP_PORT, shards, onShards });
   await Promise.all(pictures);

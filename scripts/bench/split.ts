@@ -64,6 +64,7 @@ const WARM_UP_MS = 1500;
 const QUIET_MS = 2000;
 /** The shard that has split has dropped what it gave away by then. */
 const SETTLE_MS = 3000;
+/** At least. */
 const AGAINST_PAIRS = 7;
 const FIRST_WARM_UP_MS = 1000;
 
@@ -150,7 +151,7 @@ async function measureAgainst(lab: Lab, options: Options, commit: string): Promi
   const cells: AgainstCell[] = [];
   for (const depth of options.depths) {
     const pairs: { now: number; earlier: number }[] = [];
-    for (let pair = 0; pair < AGAINST_PAIRS; pair++) {
+    for (let pair = 0; pair < Math.max(AGAINST_PAIRS, options.rounds); pair++) {
       const measured = { now: 0, earlier: 0 };
       const order = pair % 2 === 0 ? (["now", "earlier"] as const) : (["earlier", "now"] as const);
       for (const which of order) {

@@ -13,7 +13,7 @@ export interface Growing {
   /** Shards at which the writers stop. */
   readonly shards: number;
   /** Told while it grows. */
-  readonly onShards?: (shards: Shards["shards"]) => Promise<void>;
+  readonly onShards?: (shards: Shards["shards"]) => void;
 }
 
 export interface Growth {
@@ -40,7 +40,7 @@ export async function grow({ tcpPort, url, shards, onShards }: Growing): Promise
   failed.catch(() => stop.abort());
   while (!stop.signal.aborted) {
     const rows = await shardsOf(url);
-    await onShards?.(rows);
+    onShards?.(rows);
     if (rows.length >= shards) break;
     await sleep(POLL_MS);
   }

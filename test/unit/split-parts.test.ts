@@ -164,7 +164,7 @@ describe("rows of a copied range", () => {
 describe("rows of a range of small records", () => {
   it("no row has more records than the other shard applies in one turn", () => {
     const shards = shardsOf();
-    const frames = Array.from({ length: 50_000 }, (_, i) =>
+    const frames = Array.from({ length: 70_000 }, (_, i) =>
       set(`k${i}`, new Uint8Array(1), FOREVER),
     );
     const root = shards.at(0);
