@@ -236,7 +236,7 @@ describe("a split of a shard", () => {
     await splits.expectQuotas(quotas);
   });
 
-  it("a new shard that was never told asks the other one when a request comes", async () => {
+  it("a new shard that was never told asks the other one when a request comes, which says that it could not tell", async () => {
     const { splits, quotas } = await filled();
     const upper = await splits.begin();
     // The platform refuses calls of a method that an instance has of its own: as if none had arrived.
@@ -244,6 +244,7 @@ describe("a split of a shard", () => {
       shard.given = async () => await Promise.reject(new Error("not reached"));
     });
     await splits.until("0", ({ split }) => split?.isGiven !== false);
+    await splits.until("0", ({ splitProblem }) => splitProblem !== null);
     await splits.expectQuotas(quotas);
   });
 
