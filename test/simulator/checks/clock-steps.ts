@@ -43,9 +43,10 @@ export class ClockSteps {
     this.leastOffsetMs = this.mostOffsetMs = offsetMs;
   }
 
-  /** The clock is set. Called in the order of time. */
+  /** The clock is set, or found to be as it was, which is no step. Called in the order of time. */
   add(atMs: number, offsetMs: number): void {
     const last = this.#steps.at(-1)!;
+    if (offsetMs === last.offsetMs) return;
     if (offsetMs < last.offsetMs) this.back.push({ atMs, byMs: last.offsetMs - offsetMs });
     this.#steps.push(stepAfter(last, atMs, offsetMs));
     this.leastOffsetMs = Math.min(this.leastOffsetMs, offsetMs);

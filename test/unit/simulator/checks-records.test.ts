@@ -803,6 +803,14 @@ describe("the clocks of objects", () => {
     expect(clocks.spanOf("shard 0", 3000, 3000)).toEqual({ fromMs: 2798, toMs: 3400 });
   });
 
+  it("a clock that a restart finds as it was has not been set", () => {
+    const found = clockOf([1000, 0], [2000, 0]);
+    expect(found.isSteady("shard 0")).toBe(true);
+    expect(found.stepCount("shard 0")).toBe(0);
+    expect(clocks.isSteady("shard 0")).toBe(false);
+    expect(clocks.stepCount("shard 0")).toBe(2);
+  });
+
   it("a clock that goes back and forwards again adds to what the object is ahead by, which shrinks slowly", () => {
     const again = clockOf([1000, 500], [2000, -200], [3000, 500]);
     expect(again.spanOf("shard 0", 3000, 3000).toMs).toBe(3000 + 400 + 700);
