@@ -35,8 +35,8 @@ export class ClockHistory {
 
   /** How far the clocks of those who did an object's work are apart at most. */
   #spreadOf(object: string): number {
-    const members = this.#membersOf(object);
-    if (members.length === 1) return 0;
+    const members = this.#members.get(object);
+    if (members === undefined) return 0;
     const clocks = members.map((member) => this.#clockOf(member));
     const least = Math.min(...clocks.map(({ leastOffsetMs }) => leastOffsetMs));
     return Math.max(...clocks.map(({ mostOffsetMs }) => mostOffsetMs)) - least;
@@ -63,15 +63,17 @@ export class ClockHistory {
 
   /** When the clock of an object went back, in the order of time. */
   stepsBack(object: string): readonly StepBack[] {
-    const members = this.#membersOf(object);
-    if (members.length === 1) return this.#clockOf(object).back;
+    const members = this.#members.get(object);
+    if (members === undefined) return this.#clockOf(object).back;
     const back = members.flatMap((member) => this.#clockOf(member).back);
     return back.toSorted((a, b) => a.atMs - b.atMs);
   }
 
   /** The least and the greatest time that an object may have had between two moments of true time. */
   spanOf(object: string, beginMs: number, endMs: number): MsSpan {
-    const spans = this.#membersOf(object).map((one) => this.#clockOf(one).spanOf(beginMs, endMs));
+    const members = this.#members.get(object);
+    if (members === undefined) return this.#clockOf(object).spanOf(beginMs, endMs);
+    const spans = members.map((one) => this.#clockOf(one).spanOf(beginMs, endMs));
     return {
       fromMs: Math.min(...spans.map(({ fromMs }) => fromMs)),
       toMs: Math.max(...spans.map(({ toMs }) => toMs)) + this.#spreadOf(object),
@@ -80,7 +82,9 @@ export class ClockHistory {
 
   /** By how much an object's time may have been ahead of its clock between two moments, because that went back. */
   lagMost(object: string, beginMs: number, endMs: number): number {
-    const lags = this.#membersOf(object).map((one) => this.#clockOf(one).lagMost(beginMs, endMs));
+    const members = this.#members.get(object);
+    if (members === undefined) return this.#clockOf(object).lagMost(beginMs, endMs);
+    const lags = members.map((one) => this.#clockOf(one).lagMost(beginMs, endMs));
     return Math.max(...lags) + this.#spreadOf(object);
   }
 
@@ -89,7 +93,9 @@ export class ClockHistory {
    * restart may have taken back is left out: see `ObjectTime`.
    */
   elapsed(object: string, from: MsSpan, to: MsSpan): MsSpan {
-    const spans = this.#membersOf(object).map((member) => this.#elapsedOfOne(member, from, to));
+    const members = this.#members.get(object);
+    if (members === undefined) return this.#elapsedOfOne(object, from, to);
+    const spans = members.map((member) => this.#elapsedOfOne(member, from, to));
     const spreadMs = this.#spreadOf(object);
     return {
       fromMs: spreadMs > 0 ? 0 : Math.min(...spans.map(({ fromMs }) => fromMs)),
