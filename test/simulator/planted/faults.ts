@@ -64,6 +64,22 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 6,
   },
   {
+    name: "a quota too large for the size of values wraps",
+    module: "src/engine/throttr.ts",
+    text: "writeUint(this.#out.bytes, at, valueSize, fits ? high : maxHigh, fits ? low : maxLow);",
+    planted: "writeUint(this.#out.bytes, at, valueSize, high, low);",
+    workload: "records",
+    seed: 1,
+  },
+  {
+    name: "a decrease below zero of a quota of a pair is refused",
+    module: "src/engine/throttr.ts",
+    text: "if (isChanged || change !== Change.decrease || !this.#isPair) return isChanged;",
+    planted: "return isChanged;",
+    workload: "records",
+    seed: 2,
+  },
+  {
     name: "an idempotency key of another call is accepted",
     module: "src/engine/kept-answers.ts",
     text: "if (segment.arena[at + i] === this.#kept.bytes[keyBytes + i]) continue;",

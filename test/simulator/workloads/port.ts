@@ -1,6 +1,10 @@
 /** The way of a client to the server: it carries frames, and tells what became of each. */
 import type { Door } from "../checks/history.ts";
 import type { Operation } from "../../../src/wire/edge/operation.ts";
+import type { Random } from "../kernel/random.ts";
+import type { RunningLife } from "../platform/running-life.ts";
+import type { World } from "../world.ts";
+import type { Protocol } from "./wire.ts";
 
 /** What a client learned of one frame. */
 export type Answer =
@@ -18,3 +22,11 @@ export interface Port {
   exchange(operations: readonly Operation<unknown>[]): Promise<readonly Answer[]>;
   close(): void;
 }
+
+/** @param protocol that its frames are of; the edge dialect unless given */
+export type OpenPort = (
+  world: World,
+  client: RunningLife,
+  random: Random,
+  protocol?: Protocol,
+) => Port;

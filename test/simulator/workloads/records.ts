@@ -1,6 +1,6 @@
 /**
  * Clients use counters and buffers in all ways: alone and together, in single requests and in bodies of hundreds, as commands
- * and as frames of dialect 7.3, and again under the same idempotency key where they don't know what became of a call.
+ * and as frames of dialects 7.3 and 2, and again under the same idempotency key where they don't know what became of a call.
  */
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import type { RecordAnswer, RecordOperation } from "../../support/models/record.ts";
@@ -13,10 +13,13 @@ import type { Workload, World } from "../world.ts";
 import { httpPort } from "./ports.ts";
 import { Chooser, isBuffer, Keys } from "./records/choice.ts";
 import { bytesOf } from "./records/commands.ts";
+import { isPair, pairBytes } from "./records/pair-frames.ts";
 import { PortSender, senderOf, type Sender } from "./records/sender.ts";
+import { EDGE, PAIRS, type Speech } from "./records/speech.ts";
 import { shardsOf } from "./shards.ts";
 
 const PREFIX = "records:";
+const PREFIX_OF_PAIRS = "records/";
 const BATCH = { share: 0.04, least: 2, most: 300 };
 /** Messages that a client sends without waiting for the answer to another. */
 const AT_ONCE_MOST = 4;
@@ -42,6 +45,7 @@ export class Records implements Workload {
   readonly #keys = new Set<string>();
   #history!: History<RecordOperation, RecordAnswer>;
   #shared!: Keys;
+  #pairs!: Keys;
 
   constructor(plan: Plan) {
     this.#plan = plan;
@@ -50,6 +54,7 @@ export class Records implements Workload {
   start(world: World): void {
     this.#history = new History(world.moments);
     this.#shared = new Keys(world.random.fork("keys of records"), PREFIX);
+    this.#pairs = new Keys(world.random.fork("keys of pairs"), PREFIX_OF_PAIRS);
     for (let i = 0; i < this.#plan.clients; i++) {
       world.start(`records ${i}`, async (life) => await this.#work(world, life, i));
     }
@@ -58,12 +63,9 @@ export class Records implements Workload {
   async #work(world: World, life: RunningLife, client: number): Promise<void> {
     const random = world.random.fork(life.name);
     const sender = senderOf(world, life, random);
-    const chooser = new Chooser(
-      random.fork("choice"),
-      this.#shared,
-      String(client),
-      sender.hasFrames,
-    );
+    const { speech } = sender;
+    const keys = speech === PAIRS ? this.#pairs : this.#shared;
+    const chooser = new Chooser(random.fork("choice"), keys, String(client), speech);
     const calls = new RecordClient(world, this.#history, sender, client, chooser, this.#keys);
     const { operations, clients, durationMs } = this.#plan;
     const most = operations / clients;
@@ -82,24 +84,35 @@ export class Records implements Workload {
     await life.settled(REST_MS, "rest", () => {});
     const history = this.#history;
     for (const call of history.calls) if (!isAnswered(call)) history.settle(call);
-    const port = httpPort(world, life, world.random.fork("finish of records"));
-    const sender = new PortSender(port);
-    const client = new RecordClient(world, history, sender, -1, null, this.#keys);
-    await readAll(client, [...this.#keys]);
+    const random = world.random.fork("finish of records");
+    const clientFor = (speech: Speech): RecordClient => {
+      const sender = new PortSender(httpPort(world, life, random, speech.wire), speech);
+      return new RecordClient(world, history, sender, -1, null, this.#keys);
+    };
+    const keys = [...this.#keys];
+    await readAll(
+      clientFor(EDGE),
+      keys.filter((key) => !isPair(key)),
+    );
+    await readPairs(clientFor(PAIRS), keys.filter(isPair));
   }
 
   check(world: World): readonly Violation[] {
     const { variables } = this.#plan;
     const shardOf = shardsOf(this.#plan);
-    const objectOf = (key: string): string => shardOf(Keyspace.throttr, bytesOf(key));
+    const objectOf = (key: string): string =>
+      isPair(key)
+        ? shardOf(Keyspace.throttrPairs, pairBytes(key))
+        : shardOf(Keyspace.throttr, bytesOf(key));
     const idempotencyTtlMs = Number(variables["IDEMPOTENCY_TTL_MS"] ?? 600_000);
     const { facts } = world.witness;
     const mayBeStale = (object: string, { begun, ended }: RecordCall): boolean =>
       ended !== null && facts.staleSince(object, begun, ended) !== begun;
     const terms = { clocks: world.clocks, objectOf, idempotencyTtlMs, mayBeStale };
-    // Shards of the release before take the time of their clock after a restart, also where it went back: what had ended returns.
-    const isJudged = ({ operation }: RecordCall): boolean =>
-      this.#plan.release === "today" || world.clocks.isSteady(objectOf(operation.key));
+    // Shards of the release before take the time of their clock after a restart, also where it went back: what had ended returns. And
+    // they refuse to decrease the quota of a pair below zero.
+    const isJudged = ({ operation: { key } }: RecordCall): boolean =>
+      this.#plan.release === "today" || (world.clocks.isSteady(objectOf(key)) && !isPair(key));
     const { violations, undecided } = checkRecords(this.#history.calls.filter(isJudged), terms);
     world.undecided.push(...undecided);
     return violations;
@@ -126,11 +139,26 @@ async function readAs(
     dialect: "edge",
     name: isGet(key) ? "get" : "query",
   }));
-  const calls = await client.exchange(reads);
-  if (!calls.every(isAnswered)) throw new Error("the last read failed");
+  const calls = await readSome(client, reads);
   return calls
     .filter(({ outcome }) => outcome.code !== undefined)
     .map(({ operation }) => operation.key);
+}
+
+async function readPairs(client: RecordClient, keys: readonly string[]): Promise<void> {
+  for (let at = 0; at < keys.length; at += READS_AT_ONCE) {
+    const some = keys.slice(at, at + READS_AT_ONCE);
+    await readSome(
+      client,
+      some.map((key) => ({ key, dialect: "pairs", name: "query" })),
+    );
+  }
+}
+
+async function readSome(client: RecordClient, reads: readonly RecordOperation[]) {
+  const calls = await client.exchange(reads);
+  if (!calls.every(isAnswered)) throw new Error("the last read failed");
+  return calls;
 }
 
 /** One client's way to make calls, and to note what it saw. */

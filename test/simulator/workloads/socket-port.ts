@@ -1,12 +1,13 @@
 /** Ports over connections: a client keeps one, and opens another when it has ended, for whatever reason. */
 import { operationReplyLength, type Operation } from "../../../src/wire/edge/operation.ts";
+import { RequestType } from "../../../src/wire/throttr/request-types.ts";
+import { uintAt } from "../../support/frames/bytes.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { World } from "../world.ts";
-import { readPush } from "./channels/frames.ts";
 import { Pipe, type Sent } from "./pipe.ts";
-import type { Port } from "./port.ts";
-import { EDGE, type WireKind } from "./wire.ts";
+import type { OpenPort, Port } from "./port.ts";
+import { EDGE, type Protocol, type WireKind } from "./wire.ts";
 
 /** How often a client ends its connection behind a message: with a goodbye, or without one. */
 const END_SHARE = 0.02;
@@ -18,11 +19,13 @@ const sentOf = (operation: Operation<unknown>): Sent => ({
     operation.replyLength?.(bytes, at, end) ?? operationReplyLength(operation.type, bytes, at, end),
 });
 
-/** Every connection is subscribed to `*`. */
-function skipPush(bytes: Uint8Array, at: number): number | null {
-  const push = readPush(bytes, at);
-  if (push === null) return null;
-  return push === "partial" ? 0 : push.length;
+/** Every connection that has pushes is subscribed to `*`. */
+function skipPush({ pushSizeBytes }: Protocol, bytes: Uint8Array, at: number): number | null {
+  if (pushSizeBytes === null || bytes[at] !== RequestType.event) return null;
+  const end = at + 2 + pushSizeBytes;
+  if (end > bytes.length) return 0;
+  const length = 2 + pushSizeBytes + bytes[at + 1]! + Number(uintAt(bytes, at + 2, pushSizeBytes));
+  return at + length > bytes.length ? 0 : length;
 }
 
 /** A message may be sent before the replies to the last one have come: those of one connection come in their order. */
@@ -31,6 +34,7 @@ export function socketPort(
   client: RunningLife,
   random: Random,
   kind: WireKind,
+  protocol: Protocol,
 ): Port {
   let number = world.newConnection();
   let pipe: Pipe | null = null;
@@ -43,8 +47,11 @@ export function socketPort(
       world,
       client,
       random,
-      { kind, protocol: EDGE, connection: number },
-      { onEnd: () => pipe === opened && forget(), readPush: skipPush },
+      { kind, protocol, connection: number },
+      {
+        onEnd: () => pipe === opened && forget(),
+        readPush: (bytes, at) => skipPush(protocol, bytes, at),
+      },
     );
     return (pipe = opened);
   };
@@ -69,9 +76,9 @@ export function socketPort(
   };
 }
 
-export const webSocketPort = (world: World, client: RunningLife, random: Random): Port =>
-  socketPort(world, client, random, "websocket");
-export const tcpPort = (world: World, client: RunningLife, random: Random): Port =>
-  socketPort(world, client, random, "tcp");
-export const gatewayPort = (world: World, client: RunningLife, random: Random): Port =>
-  socketPort(world, client, random, "gateway");
+export const webSocketPort: OpenPort = (world, client, random, protocol = EDGE) =>
+  socketPort(world, client, random, "websocket", protocol);
+export const tcpPort: OpenPort = (world, client, random, protocol = EDGE) =>
+  socketPort(world, client, random, "tcp", protocol);
+export const gatewayPort: OpenPort = (world, client, random, protocol = EDGE) =>
+  socketPort(world, client, random, "gateway", protocol);

@@ -17,17 +17,46 @@ import type { World } from "../world.ts";
 
 export type WireKind = "websocket" | "tcp" | "gateway";
 
-/** A protocol, by the path where WebSockets speak it, and by the port of TCP. */
+/** A protocol, by the path where WebSockets and bodies speak it, and by the port of TCP. */
 export interface Protocol {
+  /** As `TCP_PORTS` of a deployment has it. */
+  readonly name: string;
   readonly path: string;
   readonly port: number;
+  /** Bytes of the size of a push's payload; null where there are no pushes. */
+  readonly pushSizeBytes: number | null;
 }
 
-export const EDGE: Protocol = { path: "/throttr/edge", port: 9100 };
-export const YRMCDS: Protocol = { path: "/yrmcds/counter", port: 11215 };
+export const EDGE: Protocol = {
+  name: "edge",
+  path: "/throttr/edge",
+  port: 9100,
+  pushSizeBytes: 8,
+};
+export const YRMCDS: Protocol = {
+  name: "yrmcds",
+  path: "/yrmcds/counter",
+  port: 11215,
+  pushSizeBytes: null,
+};
+export const DIALECT_2: Protocol = {
+  name: "2",
+  path: "/throttr/2",
+  port: 9120,
+  pushSizeBytes: null,
+};
 
+/** Dialect 7.3 with values of so many bytes. */
+export const dialect73 = (valueBytes: 1 | 2 | 4 | 8): Protocol => ({
+  name: `7.3/uint${8 * valueBytes}`,
+  path: `/throttr/7.3/uint${8 * valueBytes}`,
+  port: 9100 + valueBytes,
+  pushSizeBytes: valueBytes,
+});
+
+const PROTOCOLS = [EDGE, dialect73(1), dialect73(2), dialect73(4), dialect73(8), DIALECT_2, YRMCDS];
 /** The variable of a deployment whose ports these are. */
-export const TCP_PORTS = `${EDGE.port}=edge, ${YRMCDS.port}=yrmcds`;
+export const TCP_PORTS = PROTOCOLS.map(({ port, name }) => `${port}=${name}`).join(", ");
 
 export interface WireEvents {
   onBytes(bytes: Uint8Array): void;

@@ -30,6 +30,14 @@ export function uint(value: bigint | number, width: number): Uint8Array<ArrayBuf
   );
 }
 
+/** The unsigned integer of `width` bytes at `at`. */
+export function uintAt(bytes: Uint8Array, at: number, width: number): bigint {
+  if (at + width > bytes.length) throw new RangeError(`${at}: beyond ${bytes.length} bytes`);
+  let value = 0n;
+  for (let i = width - 1; i >= 0; i--) value = (value << 8n) | BigInt(bytes[at + i]!);
+  return value;
+}
+
 export const u16 = (value: number): Uint8Array => Uint8Array.of(value, value >>> 8);
 export const u32 = (value: number): Uint8Array =>
   Uint8Array.of(value, value >>> 8, value >>> 16, value >>> 24);

@@ -1,15 +1,7 @@
 /** Reading replies field by field, and the fragments of long ones. */
 import { expect } from "vitest";
-import { unhex } from "../frames/index.ts";
+import { uintAt, unhex } from "../frames/index.ts";
 import type { Door } from "./doors.ts";
-
-/** The unsigned integer of `width` bytes at `at`. */
-export function uintAt(bytes: Uint8Array, at: number, width: number): bigint {
-  if (at + width > bytes.length) throw new RangeError(`${at}: beyond ${bytes.length} bytes`);
-  let value = 0n;
-  for (let i = width - 1; i >= 0; i--) value = (value << 8n) | BigInt(bytes[at + i]!);
-  return value;
-}
 
 export const u64At = (bytes: Uint8Array, at: number): bigint => uintAt(bytes, at, 8);
 export const u16At = (bytes: Uint8Array, at: number): number => Number(uintAt(bytes, at, 2));

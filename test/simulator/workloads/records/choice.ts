@@ -1,6 +1,12 @@
 /** What clients ask of records: few keys that many use, many that few use, and some of a client's own; lives short and long. */
-import type { ChangeOf, RecordOperation, Ttl } from "../../../support/models/record.ts";
+import {
+  valueMax,
+  type ChangeOf,
+  type RecordOperation,
+  type Ttl,
+} from "../../../support/models/record.ts";
 import type { Random } from "../../kernel/random.ts";
+import type { Speech } from "./speech.ts";
 
 const SHARED_MOST = 8;
 const RARE = { least: 20, most: 1500 };
@@ -74,46 +80,54 @@ export class Keys {
 type Choice = (chooser: Chooser, key: string) => RecordOperation;
 
 /** Each with its weight. The last letter of a key says what it most often is: a counter, or a buffer. */
-const OF_COUNTERS: readonly (readonly [number, Choice])[] = [
-  [6, (chooser, key) => chooser.increment(key)],
+const FRAMES_OF_COUNTERS: readonly (readonly [number, Choice])[] = [
   [3, (chooser, key) => chooser.insert(key)],
   [4, (chooser, key) => chooser.change(key)],
   [2, (chooser, key) => chooser.expire(key)],
   [1, (chooser, key) => chooser.purge(key)],
   [4, (chooser, key) => chooser.query(key)],
 ];
-const OF_BUFFERS: readonly (readonly [number, Choice])[] = [
+const FRAMES_OF_BUFFERS: readonly (readonly [number, Choice])[] = [
   [4, (chooser, key) => chooser.set(key)],
-  [5, (chooser, key) => chooser.compareAndSet(key)],
   [2, (chooser, key) => chooser.expire(key)],
   [1, (chooser, key) => chooser.purge(key)],
   [4, (chooser, key) => chooser.get(key)],
+];
+/** With those that commands alone have. */
+const OF_COUNTERS: typeof FRAMES_OF_COUNTERS = [
+  [6, (chooser, key) => chooser.increment(key)],
+  ...FRAMES_OF_COUNTERS,
+];
+const OF_BUFFERS: typeof FRAMES_OF_BUFFERS = [
+  [5, (chooser, key) => chooser.compareAndSet(key)],
+  ...FRAMES_OF_BUFFERS,
 ];
 const SHARED_SHARE = 0.45;
 const MANY_SHARED_SHARE = 0.1;
 /** A request of the other kind. */
 const STRANGE_SHARE = 0.03;
 const MS = 3;
+const SECONDS = 4;
+const HOURS = 6;
 const HOUR_MS = 3_600_000;
-const U64_MAX = (1n << 64n) - 1n;
 
 /** Chooses requests for one client. */
 export class Chooser {
   readonly #random: Random;
   readonly #keys: Keys;
   readonly #name: string;
-  readonly #hasFrames: boolean;
+  readonly #speech: Speech;
+  /** The largest number that its requests can say. */
+  readonly #most: bigint;
   #made = 0;
   /** The last value that this client knows of a key: what it compares with. */
   readonly #values = new Map<string, string | null>();
 
-  /**
-   * @param name of the client, part of its values and keys
-   * @param hasFrames whether it can send frames of dialect 7.3 beside commands
-   */
-  constructor(random: Random, keys: Keys, name: string, hasFrames: boolean) {
+  /** @param name of the client, part of its values and keys */
+  constructor(random: Random, keys: Keys, name: string, speech: Speech) {
     this.#random = random;
-    this.#hasFrames = hasFrames;
+    this.#speech = speech;
+    this.#most = valueMax(speech.protocol.valueSize);
     this.#keys = keys;
     this.#name = name;
   }
@@ -123,8 +137,13 @@ export class Chooser {
     const random = this.#random;
     const key = this.#key(isOfMany ? MANY_SHARED_SHARE : SHARED_SHARE);
     const isStrange = random.chance(STRANGE_SHARE);
-    const choices = isBuffer(key) === isStrange ? OF_COUNTERS : OF_BUFFERS;
-    return weighted(random, choices)(this, key);
+    return weighted(random, this.#choicesOf(isBuffer(key) !== isStrange))(this, key);
+  }
+
+  #choicesOf(areOfBuffers: boolean): typeof FRAMES_OF_COUNTERS {
+    const { dialects } = this.#speech;
+    if (dialects.includes("edge")) return areOfBuffers ? OF_BUFFERS : OF_COUNTERS;
+    return areOfBuffers && !dialects.includes("pairs") ? FRAMES_OF_BUFFERS : FRAMES_OF_COUNTERS;
   }
 
   #key(sharedShare: number): string {
@@ -148,37 +167,39 @@ export class Chooser {
   }
 
   insert(key: string): RecordOperation {
-    const quota = this.#random.chance(0.02) ? U64_MAX : BigInt(this.#random.int(1000));
-    return { key, dialect: this.#dialect(), name: "insert", quota, ttl: this.#ttl() };
+    const random = this.#random;
+    const isMost = random.chance(0.02);
+    const quota = isMost ? this.#most : this.#atMost(random.int(1000));
+    return { ...this.#asked(key), name: "insert", quota, ttl: this.#ttl() };
   }
 
   change(key: string): RecordOperation {
     const change = this.#random.pick<ChangeOf>(["increase", "increase", "decrease", "patch"]);
-    return { key, dialect: this.#dialect(), name: "change", change, amount: this.#amount() };
+    return { ...this.#asked(key), name: "change", change, amount: this.#amount() };
   }
 
   expire(key: string): RecordOperation {
     const change = this.#random.pick<ChangeOf>(["patch", "patch", "increase", "decrease"]);
-    const dialect = this.#dialect();
+    const asked = this.#asked(key);
     const amount = Number(this.#ttl().count);
-    if (dialect === "throttr") return { key, dialect, name: "expire", change, amount };
-    return { key, dialect, name: "expire", change, amount, unit: MS };
+    if (asked.dialect === "edge") return { ...asked, name: "expire", change, amount, unit: MS };
+    return { ...asked, name: "expire", change, amount };
   }
 
   purge(key: string): RecordOperation {
-    return { key, dialect: this.#dialect(), name: "purge" };
+    return { ...this.#asked(key), name: "purge" };
   }
 
   query(key: string): RecordOperation {
-    return { key, dialect: this.#dialect(), name: "query" };
+    return { ...this.#asked(key), name: "query" };
   }
 
   get(key: string): RecordOperation {
-    return { key, dialect: this.#dialect(), name: "get" };
+    return { ...this.#asked(key), name: "get" };
   }
 
   set(key: string): RecordOperation {
-    return { key, dialect: this.#dialect(), name: "set", value: this.#value(), ttl: this.#ttl() };
+    return { ...this.#asked(key), name: "set", value: this.#value(), ttl: this.#ttl() };
   }
 
   compareAndSet(key: string): RecordOperation {
@@ -188,28 +209,43 @@ export class Chooser {
     return { key, dialect: "edge", name: "compareAndSet", expected, value, ttl: this.#ttl() };
   }
 
-  #dialect(): "edge" | "throttr" {
-    return this.#hasFrames && this.#random.chance(0.4) ? "throttr" : "edge";
+  #asked(key: string): Pick<RecordOperation, "key" | "dialect" | "valueBytes"> {
+    const { dialects, protocol } = this.#speech;
+    const [first, other = first] = dialects;
+    const dialect = this.#random.chance(0.4) ? other! : first!;
+    return protocol.valueSize === 8
+      ? { key, dialect }
+      : { key, dialect, valueBytes: protocol.valueSize };
   }
 
   #amount(): bigint {
     const random = this.#random;
-    if (random.chance(0.01)) return U64_MAX - BigInt(random.int(10));
+    if (random.chance(0.01)) return this.#most - BigInt(random.int(10));
     return BigInt(random.int(random.chance(0.5) ? 3 : 100));
   }
 
-  /** Most are long. Others end in the middle of what follows. */
+  #atMost(quota: number): bigint {
+    return BigInt(quota) > this.#most ? this.#most : BigInt(quota);
+  }
+
+  /** Most are long. Others end in the middle of what follows. A small number of milliseconds is too short for either. */
   #ttl(): Ttl {
     const random = this.#random;
-    if (random.chance(0.6)) return { count: HOUR_MS * (1 + random.int(24)), unit: MS };
-    return { count: Math.ceil(random.skewed(1, 120_000)), unit: MS };
+    const bytes = this.#speech.protocol.valueSize;
+    if (random.chance(0.6)) {
+      const hours = 1 + random.int(24);
+      return bytes < 4 ? { count: hours, unit: HOURS } : { count: HOUR_MS * hours, unit: MS };
+    }
+    const ms = Math.ceil(random.skewed(1, 120_000));
+    return bytes < 4 ? { count: Math.ceil(ms / 1000), unit: SECONDS } : { count: ms, unit: MS };
   }
 
   /** Told apart from all others, so that each read says which write it saw. */
   #value(): string {
     const random = this.#random;
     const text = `${this.#name}.${++this.#made}`;
-    return random.chance(0.1) ? text.padEnd(Math.round(random.skewed(16, 4096)), ".") : text;
+    if (!random.chance(0.1)) return text;
+    return text.padEnd(Number(this.#atMost(Math.round(random.skewed(16, 4096)))), ".");
   }
 }
 

@@ -8,6 +8,7 @@ import {
   type RecordAnswer,
   type RecordOperation,
 } from "../../../support/models/record.ts";
+import { uintAt } from "../../../support/frames/bytes.ts";
 import { bytesOf, textOf } from "./commands.ts";
 
 const READS: readonly string[] = ["query", "get"];
@@ -66,21 +67,14 @@ function answerOf(name: string, reply: Uint8Array, valueBytes: 1 | 2 | 4 | 8): R
   if (!success || !READS.includes(name)) return { success };
   if (name === "query") {
     const unit = reply[1 + valueBytes]!;
-    const left = leftOfTtl(numberAt(reply, 2 + valueBytes, valueBytes), unit, valueBytes);
+    const left = leftOfTtl(uintAt(reply, 2 + valueBytes, valueBytes), unit, valueBytes);
     return {
       success,
-      record: { kind: "counter", quota: numberAt(reply, 1, valueBytes), unit, left },
+      record: { kind: "counter", quota: uintAt(reply, 1, valueBytes), unit, left },
     };
   }
   const unit = reply[1]!;
-  const left = leftOfTtl(numberAt(reply, 2, valueBytes), unit, valueBytes);
+  const left = leftOfTtl(uintAt(reply, 2, valueBytes), unit, valueBytes);
   const value = textOf(reply.subarray(2 + 2 * valueBytes));
   return { success, record: { kind: "buffer", value, unit, left } };
-}
-
-/** Little-endian. */
-function numberAt(bytes: Uint8Array, at: number, width: number): bigint {
-  let value = 0n;
-  for (let i = width - 1; i >= 0; i--) value = (value << 8n) | BigInt(bytes[at + i]!);
-  return value;
 }

@@ -3,22 +3,29 @@ import { ThrottrError } from "../../../../src/wire/edge/error.ts";
 import { Phase, phaseOf } from "../../../../src/wire/edge/codes.ts";
 import type { RecordAnswer } from "../../../support/models/record.ts";
 import type { Open } from "../../checks/history.ts";
+import { isOpenForMany } from "../ports.ts";
 
 /** Errors that say what the record was, or that the call was made before. */
 const TELLING = ["kind_mismatch", "quota_overflow", "idempotency_conflict", "answer_lost"];
 const REFUSALS: readonly (string | undefined)[] = [Phase.argument, Phase.refusal];
 
-/** @param read throws what the answer is an error for */
+/**
+ * @param read throws what the answer is an error for
+ * @throws Error where the answer is not one of the protocol
+ */
 export function outcomeOf(read: () => RecordAnswer): RecordAnswer | Open {
   try {
     return read();
   } catch (error) {
+    if (!(error instanceof ThrottrError)) throw error;
     return openOutcomeOf(error);
   }
 }
 
-export function openOutcomeOf(error: unknown): RecordAnswer | Open {
+/** @param requests of the message that the call travelled in */
+export function openOutcomeOf(error: unknown, requests = 1): RecordAnswer | Open {
   const { code } = ThrottrError.from(error);
   if (TELLING.includes(code)) return { code };
+  if (requests > 1 && isOpenForMany(code)) return "unknown";
   return REFUSALS.includes(phaseOf(code)) ? "refused" : "unknown";
 }

@@ -1,24 +1,24 @@
 /** Ways of a client to send requests on records: over a port, or by the calls of the package's client. */
 import type { ThrottrClient } from "../../../../src/client/client.ts";
 import type { Operation } from "../../../../src/wire/edge/operation.ts";
-import { protocolByName } from "../../../../src/wire/throttr/protocol.ts";
 import type { RecordAnswer, RecordOperation } from "../../../support/models/record.ts";
 import type { Door, Open } from "../../checks/history.ts";
 import type { Random } from "../../kernel/random.ts";
 import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
 import { clientOf } from "../package.ts";
-import type { Port } from "../port.ts";
+import type { OpenPort, Port } from "../port.ts";
 import { bindingPort, httpPort } from "../ports.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "../socket-port.ts";
 import { commandFrame, commandOf } from "./commands.ts";
 import { frameOf } from "./frames.ts";
 import { openOutcomeOf, outcomeOf } from "./outcome.ts";
+import { pairFrameOf } from "./pair-frames.ts";
+import { CALLS, EDGE, OTHERS, type Speech } from "./speech.ts";
 
 export interface Sender {
   readonly door: Door;
-  /** Whether it can send frames of dialect 7.3 beside commands. */
-  readonly hasFrames: boolean;
+  readonly speech: Speech;
   /** Number of the connection or body that a message travels in, by how many requests it has; null where they have no order. */
   connectionOf(requests: number): number | null;
   /** Sends requests as one message. None of the promises rejects. */
@@ -26,18 +26,20 @@ export interface Sender {
   close(): void;
 }
 
-const EDGE = protocolByName("edge", undefined)!;
 /** Requests of several messages have an order, too. */
 const CONNECTIONS: readonly Door[] = ["websocket", "tcp", "gateway"];
 
 export class PortSender implements Sender {
   readonly door: Door;
-  readonly hasFrames = true;
+  readonly speech: Speech;
   readonly #port: Port;
+  /** Of the last request of dialect 2. */
+  #id = 0;
 
-  constructor(port: Port) {
+  constructor(port: Port, speech: Speech) {
     this.#port = port;
     this.door = port.door;
+    this.speech = speech;
   }
 
   connectionOf(requests: number): number | null {
@@ -45,7 +47,7 @@ export class PortSender implements Sender {
   }
 
   send(operations: readonly RecordOperation[]): Promise<RecordAnswer | Open>[] {
-    const frames = operations.map(frameFor);
+    const frames = operations.map((operation) => this.#frameFor(operation));
     const answers = this.#port.exchange(frames);
     return frames.map(async (frame, i) => {
       const answer = (await answers)[i]!;
@@ -53,20 +55,28 @@ export class PortSender implements Sender {
     });
   }
 
+  #frameFor(operation: RecordOperation): Operation<RecordAnswer> {
+    switch (operation.dialect) {
+      case "edge":
+        return commandFrame(operation);
+      case "throttr":
+        return frameOf(operation, this.speech.protocol);
+      case "pairs":
+        return pairFrameOf(operation, ++this.#id);
+    }
+  }
+
   close(): void {
     this.#port.close();
   }
 }
-
-const frameFor = (operation: RecordOperation): Operation<RecordAnswer> =>
-  operation.dialect === "edge" ? commandFrame(operation) : frameOf(operation, EDGE);
 
 type Call = (...given: readonly unknown[]) => Promise<unknown>;
 
 /** Calls of one turn are a message. The client sends again what is safe to repeat. */
 export class ClientSender implements Sender {
   readonly door = "client";
-  readonly hasFrames = false;
+  readonly speech = CALLS;
   readonly #client: ThrottrClient;
 
   constructor(client: ThrottrClient) {
@@ -84,7 +94,7 @@ export class ClientSender implements Sender {
       try {
         return answerOf((await client[name](...given)) as never);
       } catch (error) {
-        return openOutcomeOf(error);
+        return openOutcomeOf(error, operations.length);
       }
     });
   }
@@ -94,11 +104,18 @@ export class ClientSender implements Sender {
   }
 }
 
-const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];
+const OPEN_DOORS: readonly OpenPort[] = [httpPort, webSocketPort, tcpPort, gatewayPort];
+const DOORS = [...OPEN_DOORS, bindingPort];
 const CLIENT_SHARE = 0.25;
+/** Of ports: those of another dialect than the edge dialect. */
+const OTHERS_SHARE = 0.25;
 
 /** Any of the ways. */
 export function senderOf(world: World, life: RunningLife, random: Random): Sender {
-  if (!random.chance(CLIENT_SHARE)) return new PortSender(random.pick(PORTS)(world, life, random));
-  return new ClientSender(clientOf(world, life, random));
+  if (random.chance(CLIENT_SHARE)) return new ClientSender(clientOf(world, life, random));
+  if (!random.chance(OTHERS_SHARE)) {
+    return new PortSender(random.pick(DOORS)(world, life, random), EDGE);
+  }
+  const speech = random.pick(OTHERS);
+  return new PortSender(random.pick(OPEN_DOORS)(world, life, random, speech.wire), speech);
 }
