@@ -93,9 +93,10 @@ export class Auditor {
     if (this.#checkpoints.length % LOOKS_AT_GROUPS === 0) this.#lookAtGroups();
     for (const object of cluster.objects) {
       if (object.className === "Hub") this.#lookAtHub(object);
-      if (object.className !== "Shard" || object.life?.isReady !== true) continue;
+      if (object.className !== "Shard") continue;
       const begunMs = this.#begunMs.get(object) ?? at.ms;
       this.#begunMs.set(object, begunMs);
+      if (object.life?.isReady !== true) continue;
       const shown = (object.life.instance as { figures(): Shown }).figures();
       const { rows, bytes, turnBytesMost, alarms } = object.disk.written;
       const bytesMost = Math.max(shown.bytes, this.#bytesMost.get(object) ?? 0);
@@ -111,6 +112,7 @@ export class Auditor {
         changedBytes: bytes,
         commitBytesMost: turnBytesMost,
         alarmsSet: alarms,
+        timesRungAgain: object.timesRungAgain,
         lives: object.livesBegun,
         clockSteps: clocks.stepCount(nameOf(object)),
         elapsedMs: at.ms - begunMs + AUDIT_MS,

@@ -279,6 +279,8 @@ export class SimulatedObject {
   life: ObjectLife | null = null;
   /** Lives that have begun. */
   livesBegun = 0;
+  /** How often its alarm rang though it was not due. */
+  timesRungAgain = 0;
   /** Events from outside that came so far. */
   taken = 0;
   readonly #host: ObjectHost;
@@ -435,6 +437,7 @@ export class SimulatedObject {
   /** Rings although it has rung, as a platform does that has lost its answer. @returns whether an alarm is set */
   ringAgain(): boolean {
     if (this.disk.alarmMs === null) return false;
+    this.timesRungAgain++;
     this.#ring();
     return true;
   }

@@ -1340,6 +1340,7 @@ describe("the checker of budgets", () => {
     changedBytes: 4 * MIB,
     commitBytesMost: MIB,
     alarmsSet: 60,
+    timesRungAgain: 0,
     lives: 1,
     clockSteps: 0,
     elapsedMs: 60_000,
@@ -1389,6 +1390,10 @@ describe("the checker of budgets", () => {
     expect(checkAll({})).toBe("");
   });
 
+  it("accepts alarms that are set anew after the platform has rung them too early", () => {
+    expect(checkAll({ shard: { alarmsSet: 63, timesRungAgain: 2 } })).toBe("");
+  });
+
   it("accepts the tables of a group that has had one join", () => {
     const asked = { publications: 0, publishCalls: 0, hubCalls: 0, changes: 1, listens: 0 };
     const stored = { channels: 0, keptRows: 0, rowsWritten: 8 };
@@ -1417,6 +1422,11 @@ describe("the checker of budgets", () => {
       "2000 rows written, at most 1196 are promised",
     ],
     ["two alarms a second", { shard: { alarmsSet: 120 } }, "120 alarms, at most 61"],
+    [
+      "an alarm more than the platform has rung too early",
+      { shard: { alarmsSet: 64, timesRungAgain: 2 } },
+      "64 alarms, at most 63",
+    ],
     [
       "a group with too many names",
       { group: { joinedBytes: 17 * MIB } },
