@@ -109,13 +109,25 @@ export class Records implements Workload {
     const mayBeStale = (object: string, { begun, ended }: RecordCall): boolean =>
       ended !== null && facts.staleSince(object, begun, ended) !== begun;
     const terms = { clocks: world.clocks, objectOf, idempotencyTtlMs, mayBeStale };
-    // Shards of the release before take the time of their clock after a restart, also where it went back: what had ended returns. And
-    // they refuse to decrease the quota of a pair below zero.
-    const isJudged = ({ operation: { key } }: RecordCall): boolean =>
-      this.#plan.release === "today" || (world.clocks.isSteady(objectOf(key)) && !isPair(key));
+    const isJudged =
+      this.#plan.release === "today" ? () => true : this.#judgedOfBefore(world, objectOf);
     const { violations, undecided } = checkRecords(this.#history.calls.filter(isJudged), terms);
     world.undecided.push(...undecided);
     return violations;
+  }
+
+  /**
+   * Shards of release 0.4.0 take the time of their clock after a restart, also where it went back: what had ended returns. They
+   * refuse to decrease the quota of a pair below zero. How they change TTLs is left out.
+   */
+  #judgedOfBefore(
+    { clocks }: World,
+    objectOf: (key: string) => string,
+  ): (call: RecordCall) => boolean {
+    const calls = this.#history.calls.map(({ operation }) => operation);
+    const changed = new Set(calls.filter(({ name }) => name === "expire").map(({ key }) => key));
+    return ({ operation: { key } }) =>
+      clocks.isSteady(objectOf(key)) && !isPair(key) && !changed.has(key);
   }
 }
 
