@@ -39,7 +39,7 @@ interface Row extends Record<string, SqlStorageValue> {
   readonly at_ms: number;
 }
 
-const COLUMNS = "name, slot, first, count, bytes, at_ms";
+const SELECT = "SELECT name, slot, first, count, bytes, at_ms FROM messages";
 
 /** What is kept of one channel. */
 interface Kept {
@@ -68,7 +68,7 @@ export class GroupReplay {
       }
       return;
     }
-    this.#load(store.rows<Row>(`SELECT ${COLUMNS} FROM messages ORDER BY name, first`));
+    this.#load(store.rows<Row>(`${SELECT} ORDER BY name, first`));
   }
 
   /** Number of the last message of a channel that is kept; null when none is. */
@@ -212,7 +212,7 @@ export class GroupReplay {
   #reload(channel: string): void {
     this.#bytes -= this.#channels.get(channel)?.bytes ?? 0;
     this.#channels.delete(channel);
-    const ofChannel = `SELECT ${COLUMNS} FROM messages WHERE name = ? ORDER BY first`;
+    const ofChannel = `${SELECT} WHERE name = ? ORDER BY first`;
     this.#load(this.#store.rows<Row>(ofChannel, blobOf(channel)));
   }
 
