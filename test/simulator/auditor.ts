@@ -114,6 +114,7 @@ export class Auditor {
         alarmsSet: alarms,
         timesRungAgain: object.timesRungAgain,
         lives: object.livesBegun,
+        offers: object.late.callersOf("adopt"),
         clockSteps: clocks.stepCount(nameOf(object)),
         elapsedMs: at.ms - begunMs + AUDIT_MS,
       };

@@ -22,6 +22,8 @@ export interface Plan {
   readonly variables: Readonly<Record<string, string>>;
   /** What the run begins with. Where that is not today's code, a deployment puts it in place. */
   readonly release: ReleaseName;
+  /** Calls between objects at which faults happen often, such as `Shard.adopt`. */
+  readonly aims: readonly string[];
   /** Whether anything goes wrong. Objects are put to sleep in any case. */
   readonly hasFaults: boolean;
 }
@@ -39,6 +41,9 @@ const CLIENTS = { least: 10, most: 100 };
 const SPLITS = { share: 0.5, least: 1, most: 40 };
 const SHARDS_MAX_SPLIT = [16, 64, 1024];
 const SPLIT_CALLS = [1, 2, 400];
+/** The share of runs with splits that aim at a call of their protocol: such calls are few, and hardly ever hit by chance. */
+const AIMED_SHARE = 0.5;
+const SPLIT_CALLS_AIMED = ["Shard.adopt", "Shard.given", "Shard.verdictOn"];
 const OPERATIONS = { least: 1_500, most: 5_000 };
 /** Messages that a channel keeps for listeners that come back. */
 const REPLAYED = [0, 0, 1, 5, 50, 1000];
@@ -75,6 +80,7 @@ export function planOf(seed: number): Plan {
       REPLAY_MESSAGES_MAX: String(random.pick(REPLAYED)),
     },
     ...calmOrBefore(random),
+    aims: splits > 0 && splitting.chance(AIMED_SHARE) ? [splitting.pick(SPLIT_CALLS_AIMED)] : [],
   };
 }
 

@@ -42,7 +42,7 @@ export async function play(
     release: releases[plan.release],
     callers: releases.callers,
     isToday: plan.release === "today",
-    faults: (random) => (isCalm ? calm(random) : new SeededFaults(random, counts)),
+    faults: (random) => (isCalm ? calm(random) : new SeededFaults(random, counts, plan.aims)),
     variables: { ...plan.variables, ...splitVariables(plan) },
     machines: plan.machines,
     doors: plan.doors,

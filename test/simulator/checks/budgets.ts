@@ -35,6 +35,8 @@ export interface ShardFigures {
   /** How often an alarm rang that was not due: the object sets the next one after each ring. */
   readonly timesRungAgain: number;
   readonly lives: number;
+  /** Lives of another shard that have offered it a range: it begins anew for each. */
+  readonly offers: number;
   /** How often its clock was set. */
   readonly clockSteps: number;
   /** Since the first life began. */
@@ -193,7 +195,8 @@ function rowsMax(figures: ShardFigures, snapshotRows: number, sizes: BudgetSizes
   const forcedCuts = Math.floor(figures.changedBytes / sizes.JOURNAL_BYTES_MAX);
   const forcedRows = forcedCuts * (snapshotRows + CUT_ROWS);
   const lifeRows = figures.lives * (LIFE_ROWS + snapshotRows);
-  return commitRows + cutRows + forcedRows + figures.alarmsSet + lifeRows + FIRST_ROWS;
+  const firstRows = FIRST_ROWS * (1 + figures.offers);
+  return commitRows + cutRows + forcedRows + figures.alarmsSet + lifeRows + firstRows;
 }
 
 export function checkGroupBudgets(

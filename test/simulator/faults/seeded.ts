@@ -30,6 +30,10 @@ export type ChanceFault = keyof typeof RATES;
  */
 const AIM = { runs: 0.5, share: 1 / 16, probability: 0.5, most: 2 };
 
+/** The share of the calls that a plan aims at to which something happens, and what that is. */
+const AIMED_CALLS = 0.15;
+const AIMED_FATES = ["lost", "answer lost", "caller ended"] as const;
+
 /** A slow message takes so long at most, in ms: longer than the time that any caller waits. */
 const SLOW_MS = 30_000;
 /** The client of an exchange that leaves does so by then, in ms: most answers come earlier, and some listeners stay longer. */
@@ -46,9 +50,14 @@ export class SeededFaults implements Faults {
   readonly #aimed = new Map<ChanceFault, Map<string, number>>();
   #hasCeased = false;
 
-  constructor(random: Random, counts: FaultCounts) {
+  /** Calls at which faults happen often. */
+  readonly #aimedCalls: readonly string[];
+
+  /** @param aimedCalls such as `Shard.adopt` */
+  constructor(random: Random, counts: FaultCounts, aimedCalls: readonly string[] = []) {
     this.#random = random;
     this.#counts = counts;
+    this.#aimedCalls = aimedCalls;
     const rates = Object.entries(RATES).map(([kind, most]) => [
       kind,
       random.chance(0.5) ? random.skewed(most / 30, most) : 0,
@@ -83,6 +92,11 @@ export class SeededFaults implements Faults {
 
   callFate(target: string, method: string): CallFate {
     const at = `${target}.${method}`;
+    if (this.#aimedCalls.includes(at) && !this.#hasCeased && this.#random.chance(AIMED_CALLS)) {
+      const fate = this.#random.pick(AIMED_FATES);
+      this.#counts.add(fate === "lost" ? "call lost" : fate, at);
+      return fate;
+    }
     if (this.#happens("call lost", at)) return "lost";
     if (this.#happens("answer lost", at)) return "answer lost";
     return this.#happens("overload", at) ? "overloaded" : "delivered";

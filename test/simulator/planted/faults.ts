@@ -24,6 +24,8 @@ export interface PlantedFault {
   readonly isCalm?: boolean;
   /** That an operator asks for in the run; none unless given. */
   readonly splits?: number;
+  /** Calls at which faults happen often; none unless given. */
+  readonly aims?: readonly string[];
   /** The first seed that finds it: see `plansFor`. It changes with the simulator. */
   readonly seed: number;
 }
@@ -616,5 +618,15 @@ export const PLANTED: readonly PlantedFault[] = [
     workload: "listings",
     splits: SPLITS,
     seed: 15,
+  },
+  {
+    name: "a late row of a lower attempt is adopted",
+    module: "src/objects/shard/journal.ts",
+    text: 'if (!isUnborn && offer.attempt < this.split.attempt) return "lower";',
+    planted: "",
+    workload: "records",
+    splits: SPLITS,
+    aims: ["Shard.adopt"],
+    seed: 2,
   },
 ];

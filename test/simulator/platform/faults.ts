@@ -10,7 +10,9 @@ export type CallFate =
   /** It is applied, and its answer never arrives. */
   | "answer lost"
   /** The object refuses it, as it has too much to do. */
-  | "overloaded";
+  | "overloaded"
+  /** The caller ends while it is on its way, and it arrives among those of the caller's next life. */
+  | "caller ended";
 
 /** What becomes of the writes of a turn. */
 export type CommitFate = "durable" | "failed" | "durable, and reported as failed";

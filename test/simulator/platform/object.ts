@@ -7,6 +7,7 @@ import type { Disk } from "./disk/disk.ts";
 import type { Isolate } from "./isolate.ts";
 import type { Release } from "./realm.ts";
 import { LifeOver, type Life } from "./life.ts";
+import { LateCalls } from "./late-calls.ts";
 import { lostConnection, RunningLife } from "./running-life.ts";
 import type { Site } from "./site.ts";
 import { endAllOf } from "./net/endings.ts";
@@ -283,6 +284,8 @@ export class SimulatedObject {
   timesRungAgain = 0;
   /** Events from outside that came so far. */
   taken = 0;
+  /** Calls of it that are late. */
+  readonly late: LateCalls;
   readonly #host: ObjectHost;
   #cancelAlarm: (() => void) | null = null;
   #alarmRetries = 0;
@@ -304,6 +307,7 @@ export class SimulatedObject {
     this.className = options.className;
     this.name = options.name;
     this.disk = options.disk;
+    this.late = new LateCalls(host.site.time);
     this.sockets = this.#makeSockets();
     this.disk.onAlarmChanged = () => this.#planAlarm();
   }

@@ -91,9 +91,13 @@ class Channel {
       });
       return;
     }
-    time.at(this.#lastArrivalMs, () => {
-      this.#arrive(method, invoke, copy, pending, fate === "answer lost");
-    });
+    const arrive = (): void => this.#arrive(method, invoke, copy, pending, fate === "answer lost");
+    if (fate !== "caller ended") {
+      time.at(this.#lastArrivalMs, arrive);
+      return;
+    }
+    this.#target.late.hold(method, this.#caller, arrive);
+    time.after(0, () => this.#caller.crash("its call is on its way"));
   }
 
   #arrive(
@@ -111,6 +115,7 @@ class Channel {
       what: method,
       run: () => {
         onTaken(life);
+        this.#target.late.noteTaken(method, this.#caller);
         const give = (outcome: { value: unknown } | { error: Error }): void => {
           life.whenDurable(() => {
             end();

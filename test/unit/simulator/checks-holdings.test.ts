@@ -1342,6 +1342,7 @@ describe("the checker of budgets", () => {
     alarmsSet: 60,
     timesRungAgain: 0,
     lives: 1,
+    offers: 0,
     clockSteps: 0,
     elapsedMs: 60_000,
   };
@@ -1392,6 +1393,13 @@ describe("the checker of budgets", () => {
 
   it("accepts alarms that are set anew after the platform has rung them too early", () => {
     expect(checkAll({ shard: { alarmsSet: 63, timesRungAgain: 2 } })).toBe("");
+  });
+
+  it("accepts the tables of a shard that was offered a range again and again, and no more rows than these", () => {
+    expect(checkAll({ shard: { offers: 10, rowsWritten: 1196 + 160 } })).toBe("");
+    expect(checkAll({ shard: { offers: 10, rowsWritten: 1196 + 161 } })).toContain(
+      "1357 rows written, at most 1356 are promised",
+    );
   });
 
   it("accepts the tables of a group that has had one join", () => {

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { FaultCounts } from "../../simulator/faults/counts.ts";
 import { SeededFaults } from "../../simulator/faults/seeded.ts";
+import { LateCalls } from "../../simulator/platform/late-calls.ts";
 import { Random } from "../../simulator/kernel/random.ts";
 import { stepOf } from "../../simulator/platform/disk/steps.ts";
 
@@ -32,6 +33,37 @@ describe("faults of a seed", () => {
     });
     expect(Math.max(...most)).toBeGreaterThan(1);
     expect(Math.max(...most)).toBeLessThan(10);
+  });
+
+  it("a call that a plan aims at is hit often, in each of the ways in which it may go wrong", () => {
+    const faults = new SeededFaults(new Random(1), new FaultCounts(), ["Shard.adopt"]);
+    const fates = Array.from({ length: RUNS }, () => faults.callFate("Shard", "adopt"));
+    for (const fate of ["lost", "answer lost", "caller ended"] as const) {
+      expect(fates.filter((each) => each === fate).length).toBeGreaterThan(RUNS / 50);
+    }
+    expect(faults.callFate("Shard", "apply")).toBe("delivered");
+  });
+
+  it("a call of a life that has ended arrives behind as many calls of the next life as came before it", () => {
+    const planned: (() => void)[] = [];
+    const after = (delayMs: number, run: () => void): (() => void) => {
+      if (delayMs === 0) planned.push(run);
+      return () => {};
+    };
+    const late = new LateCalls({ after });
+    const [first, second] = [{}, {}];
+    late.noteTaken("adopt", first);
+    late.noteTaken("adopt", first);
+    let arrivals = 0;
+    late.hold("adopt", first, () => arrivals++);
+    const seen = Array.from({ length: 3 }, () => {
+      late.noteTaken("apply", second);
+      late.noteTaken("adopt", second);
+      for (const run of planned.splice(0)) run();
+      return arrivals;
+    });
+    expect(seen).toEqual([0, 1, 1]);
+    expect(late.callersOf("adopt")).toBe(2);
   });
 
   it("nothing goes wrong once faults have ceased", () => {
