@@ -471,7 +471,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "const from = Math.max((after ?? sequence) + 1,",
     planted: "const from = Math.max((after ?? sequence) + 2,",
     workload: "channels",
-    seed: 1,
+    seed: 11,
   },
   {
     name: "a listener gets messages again that its replay had",
@@ -520,7 +520,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: 'return "done";',
     workload: "channels",
     isCalm: true,
-    seed: 1,
+    seed: 2,
   },
   {
     name: "a push to an own channel is counted and not sent",
@@ -536,7 +536,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "if (hub === null || !hubs.has(hub)) return;",
     planted: "if (hub === null || !hubs.has(hub) || index > 0) return;",
     workload: "channels",
-    seed: 2,
+    seed: 4,
   },
   {
     name: "an attempt at a split has the number of the one before",
