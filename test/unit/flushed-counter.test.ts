@@ -186,6 +186,23 @@ describe("a flush that fails", () => {
     expect([await countOf("b"), errors]).toEqual([1n, []]);
   });
 
+  it("a flush that a server in an update refused is not sent again, as an earlier release may have applied a part of it", async () => {
+    const sent: BatchCall[] = [];
+    const throttr: CounterBackend = {
+      batch: async (calls: readonly BatchCall[]) => {
+        sent.push(...calls);
+        throw new ThrottrError("batch_version", "the deployment is being updated");
+      },
+    };
+    const clock = new FakeClock();
+    const errors: string[] = [];
+    const onError = (error: unknown) => void errors.push((error as ThrottrError).code);
+    const views = new FlushedCounter(throttr, "views", { ttlMs: DAY_MS, clock, onError });
+    views.increment("a");
+    await clock.advance(10_000);
+    expect([sent.length, errors]).toEqual([1, ["batch_version"]]);
+  });
+
   it("what is put back stays within the keys that a counter gathers", async () => {
     const sent: number[] = [];
     const throttr: CounterBackend = {
