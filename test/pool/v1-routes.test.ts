@@ -62,6 +62,8 @@ const shardOf = (index: number) => ({
   callsPerSecond: 0,
   isHot: false,
   split: null,
+  splitProblem: null,
+  reportedAtMs: null,
 });
 
 const none = { total: 0, perMinute: 0 };
