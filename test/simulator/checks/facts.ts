@@ -115,12 +115,13 @@ export class Facts {
     this.clocks.addMember(object, member);
   }
 
-  #membersOf(object: string): readonly string[] {
+  /** The object, and those that did a part of its work. */
+  membersOf(object: string): readonly string[] {
     return this.#members.get(object) ?? [object];
   }
 
   livesOf(object: string): readonly LifeSpan[] {
-    return this.#membersOf(object).flatMap((member) => this.#lives.get(member) ?? []);
+    return this.membersOf(object).flatMap((member) => this.#lives.get(member) ?? []);
   }
 
   /** The object was reset between two moments. */
@@ -142,7 +143,7 @@ export class Facts {
   /** The moment that an answer of an object to a call since `from` may be as old as. */
   staleSince(object: string, from: Moment, to: Moment): Moment {
     let since = from;
-    const members = this.#membersOf(object);
+    const members = this.membersOf(object);
     for (const span of this.#stale) {
       if (!members.includes(span.object)) continue;
       if (isBefore(span.asOf, to) && isBefore(from, span.until)) since = earlier(since, span.asOf);
@@ -152,7 +153,7 @@ export class Facts {
 
   /** A second copy of the object took calls between two moments. */
   hadCopy(object: string, from: Moment, to: Moment): boolean {
-    const members = this.#membersOf(object);
+    const members = this.membersOf(object);
     return this.#stale.some(
       (span) =>
         members.includes(span.object) && isBefore(span.asOf, to) && isBefore(from, span.until),

@@ -12,7 +12,7 @@ import {
 import { lifeMsMaxOf } from "../../support/simulation/judges.ts";
 import type { MsSpan } from "../../support/models/span.ts";
 import type { ClockHistory } from "./clocks.ts";
-import { describeCall, isAnswered, type Call, type Violation } from "./history.ts";
+import { describeCall, isAnswered, type Call, type Moment, type Violation } from "./history.ts";
 import { boundViolation, figureViolation, type LimitTrack } from "./limit-bounds.ts";
 import { type Activity, ObjectTime } from "./object-time.ts";
 import { checkReservations } from "./reservations.ts";
@@ -65,6 +65,11 @@ export type LimitCall = Call<LimitOperation, LimitOutcome>;
 export interface LimitTerms {
   readonly clocks: ClockHistory;
   readonly objectOf: (key: string) => string;
+  /**
+   * Whether a split had begun by a moment that gives keys of one object to several: each of them charges its own part of a
+   * `limitAll` then. It never does unless given.
+   */
+  readonly areParted?: (keys: readonly string[], by: Moment) => boolean;
   readonly strategyOf: (key: string) => LimitStrategy;
   readonly idempotencyTtlMs: number;
   /** Whether the object of a key lost writes of relaxed calls that it executed between two moments of true time. */
@@ -199,7 +204,7 @@ function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: 
       track.gifts.push({ span, units: Infinity, isFreeOfCharge: true });
       return;
     case "limitAll":
-      noteLimitAll(operation.entries, { span, answer, by }, trackOf, terms);
+      noteLimitAll(operation.entries, { span, ended: call.ended, answer, by }, trackOf, terms);
       return;
     case "reserve":
     case "settle":
@@ -217,14 +222,20 @@ function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: 
 
 function noteLimitAll(
   entries: readonly LimitAllPart[],
-  call: { readonly span: MsSpan; readonly answer: LimitOutcome | null; readonly by: string },
+  call: {
+    readonly span: MsSpan;
+    readonly ended: Moment | null;
+    readonly answer: LimitOutcome | null;
+    readonly by: string;
+  },
   trackOf: (key: string) => LimitTrack,
-  { objectOf, returnsAll = false }: LimitTerms,
+  { objectOf, areParted = () => false, returnsAll = false }: LimitTerms,
 ): void {
-  const { span, answer, by } = call;
+  const { span, ended, answer, by } = call;
   const isRefused = answer?.success === false;
+  const keys = entries.map(({ key }) => key);
   // One object charges all or none in one step.
-  if (isRefused && new Set(entries.map(({ key }) => objectOf(key))).size === 1) return;
+  if (isRefused && new Set(keys.map(objectOf)).size === 1 && !areParted(keys, ended!)) return;
   const isReturned = isRefused && returnsAll;
   const open = isReturned ? span : { fromMs: span.fromMs, toMs: span.toMs + CANCEL_MS };
   for (const [i, { key, cost, isShadow = false }] of entries.entries()) {

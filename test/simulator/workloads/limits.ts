@@ -33,7 +33,7 @@ import { startClients, type Client } from "./client.ts";
 import type { Port } from "./port.ts";
 import { bindingPort, httpPort } from "./ports.ts";
 import { bytesOf } from "./records/commands.ts";
-import { shardsOf } from "./shards.ts";
+import { shardsOf, splitsOf } from "./shards.ts";
 import { LOCAL_STRATEGIES, LocalCaller } from "./limits/local.ts";
 import { outcomeOf } from "./limits/outcome.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "./socket-port.ts";
@@ -213,8 +213,9 @@ export class Limits implements Workload {
     const { variables } = this.#plan;
     const { facts } = world.witness;
     const shardOf = shardsOf(this.#plan);
-    const objectOf = (key: string): string =>
-      shardOf(Keyspace.throttr, bytesOf(limitOf(this.#limits.get(key)!).key));
+    const storedKeyOf = (key: string): Uint8Array => bytesOf(limitOf(this.#limits.get(key)!).key);
+    const objectOf = (key: string): string => shardOf(Keyspace.throttr, storedKeyOf(key));
+    const areParted = splitsOf(this.#plan, facts);
     const isStale = ({ operation, begun, ended }: LimitCall): boolean =>
       ended !== null &&
       keysOf(operation).some((key) => facts.staleSince(objectOf(key), begun, ended) !== begun);
@@ -230,6 +231,7 @@ export class Limits implements Workload {
     return checkLimits(calls, {
       clocks: world.clocks,
       objectOf,
+      areParted: (keys, by) => areParted(Keyspace.throttr, keys.map(storedKeyOf), by),
       strategyOf: (key) => this.#limits.get(key)!.strategy,
       idempotencyTtlMs: Number(variables["IDEMPOTENCY_TTL_MS"] ?? 600_000),
       hasLostRelaxed,

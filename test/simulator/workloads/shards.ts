@@ -2,9 +2,36 @@
 import { InitialShards } from "../../support/shards.ts";
 import type { Keyspace } from "../../../src/wire/keyspace.ts";
 import type { Plan } from "../campaign/plan.ts";
+import type { Facts } from "../checks/facts.ts";
+import type { Moment } from "../checks/history.ts";
+import { isBefore } from "../checks/order.ts";
+import { SPLIT_NAME } from "../witness.ts";
 
 /** @returns the name of the shard that has a key */
-export function shardsOf({ variables }: Plan): (keyspace: Keyspace, key: Uint8Array) => string {
-  const map = new InitialShards("default", Number(variables["SHARDS"]), "");
+export function shardsOf(plan: Plan): (keyspace: Keyspace, key: Uint8Array) => string {
+  const map = mapOf(plan);
   return (keyspace, key) => `Shard default/${map.shardOf(keyspace, key, 0, key.length)}`;
 }
+
+/** @returns whether a split had begun by a moment that gives keys, which one shard had at first, to several */
+export function splitsOf(
+  plan: Plan,
+  facts: Facts,
+): (keyspace: Keyspace, keys: readonly Uint8Array[], by: Moment) => boolean {
+  const map = mapOf(plan);
+  const shardOf = shardsOf(plan);
+  return (keyspace, keys, by) => {
+    const hashes = keys.map((key) => map.hashOf(keyspace, key, 0, key.length));
+    const [least, most] = [Math.min(...hashes), Math.max(...hashes)];
+    return facts.membersOf(shardOf(keyspace, keys[0]!)).some((member) => {
+      const from = SPLIT_NAME.exec(member)?.[2];
+      if (from === undefined) return false;
+      const first = Number.parseInt(from, 16);
+      // A split starts the new shard before it gives anything to it.
+      return first > least && first <= most && isBefore(facts.livesOf(member)[0]!.begun, by);
+    });
+  };
+}
+
+const mapOf = ({ variables }: Plan): InitialShards =>
+  new InitialShards("default", Number(variables["SHARDS"]), "");

@@ -307,6 +307,20 @@ describe("a bucket", () => {
       expect(messagesOf(BUCKET, [peek(0, 10), all, meanwhile, peek(4, 10)], terms)).toEqual([]);
     });
 
+    it("may leave its charge where a split of the shard had begun by its end, and not before", () => {
+      const partedFrom = (ms: number): Partial<LimitTerms> => ({
+        areParted: (keys, by) => keys.join() === `${key},other` && by.ms >= ms,
+      });
+      const calls = [peek(0, 10), all, peek(4, 6)];
+      expect(messagesOf(BUCKET, calls, partedFrom(3))).toEqual([]);
+      expect(messagesOf(BUCKET, calls, partedFrom(4))).toEqual([
+        expect.stringContaining("too much was charged"),
+      ]);
+      expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 4)], partedFrom(3))).toEqual([
+        expect.stringContaining("too much was charged"),
+      ]);
+    });
+
     it("charges nothing in a shard that has all of its limits", () => {
       expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 10)])).toEqual([]);
       expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 6)])).toEqual([
