@@ -9,6 +9,7 @@
  *   gigabytes. What it has not answered it has not applied, so the rest is sent again once the caller has room.
  * - Of a caller that has gone, only requests that write are still sent: they were promised, and reads cost for nothing.
  */
+import { failureOfPart } from "../base/failure.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import type { Framing } from "../wire/framing.ts";
 import { framingOf } from "../wire/protocols.ts";
@@ -54,6 +55,8 @@ export class Exchange {
   /** Where the frame `#seekFrame` begins: see `#frameAt`. */
   #seekFrame = 0;
   #seekAt = 0;
+  /** A shard has applied its part, or the beginning of it. */
+  #isBegun = false;
   /** The sink has got its last reply, or an error: answers that still come are dropped. */
   #isOver = false;
   /** Null when every frame is allowed. */
@@ -186,6 +189,7 @@ export class Exchange {
       answer: (count, replies) => {
         part.piece = null;
         if (this.#isOver) return;
+        this.#isBegun = true;
         part.moves = 0;
         part.skip(this.#framing, count);
         part.replies = replies;
@@ -201,7 +205,7 @@ export class Exchange {
       },
       fail: (error) => {
         part.piece = null;
-        this.#fail(error);
+        this.#failPart(error);
       },
     };
     part.piece = piece;
@@ -298,14 +302,27 @@ export class Exchange {
     this.#sink.reply(replies, isLast);
   }
 
-  /**
-   * The first failure ends the exchange: what of it was applied can't be told. What is still queued is taken back.
-   */
+  /** A call has failed. A shard that has refused its part has applied nothing of it, but others may have applied theirs. */
+  #failPart(error: unknown): void {
+    if (this.#isOver) return;
+    const isAlone = this.#withdraw() && !this.#isBegun;
+    this.#fail(isAlone ? error : failureOfPart(error));
+  }
+
+  /** The first failure ends the exchange: what of it was applied can't be told. */
   #fail(error: unknown): void {
     if (this.#isOver) return;
+    this.#withdraw();
     this.#end();
-    for (const { lane, piece } of this.#parts) if (piece !== null) lane?.withdraw(piece);
     this.#sink.fail(error);
+  }
+
+  /** Takes back what is still queued; returns false where calls are under way. */
+  #withdraw(): boolean {
+    for (const part of this.#parts) {
+      if (part.piece !== null && part.lane?.withdraw(part.piece) === true) part.piece = null;
+    }
+    return this.#parts.every(({ piece }) => piece === null);
   }
 
   #end(): void {

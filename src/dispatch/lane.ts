@@ -56,13 +56,13 @@ export class Lane<P extends Piece> {
     return this.#queue.splice(0);
   }
 
-  /** Takes back what has not been sent yet. */
-  withdraw(piece: P): void {
-    // Of what has been sent it is not known whether it was applied: that call tells its pieces itself.
+  /** Takes back what has not been sent yet; returns false for what has been, which may have been applied or not. */
+  withdraw(piece: P): boolean {
     const index = this.#queue.indexOf(piece);
-    if (index < 0) return;
+    if (index < 0) return false;
     this.#queue.splice(index, 1);
     this.queuedBytes -= piece.bytes;
+    return true;
   }
 
   /**

@@ -5,6 +5,7 @@
  * last is answered. Both start a run when the one before is answered and there is room, so requests are applied in
  * their order.
  */
+import { failureOfPart } from "../base/failure.ts";
 import { Dispatch } from "../dispatch/dispatch.ts";
 import type { Frames, Sink } from "../dispatch/sink.ts";
 import type { Caller } from "./caller.ts";
@@ -85,8 +86,9 @@ class RunSequence implements Sink {
     return this.#sink.room();
   }
 
+  /** Runs before this one were applied: its refusal is not one of the message. */
   fail(error: unknown): void {
-    this.#sink.fail(error);
+    this.#sink.fail(this.#next > 1 ? failureOfPart(error) : error);
   }
 
   countPublished(): void {

@@ -108,6 +108,27 @@ describe("a shard whose database vanished", () => {
     },
   );
 
+  it("a body of which other shards apply their part is not refused for the part of a vanished shard", async () => {
+    const namespace = await filled();
+    await vanish(namespace, 2);
+    const { status, text } = await namespace.send(
+      concat([U16.increase(namespace.keys[1]!), U16.increase(namespace.keys[2]!)]),
+    );
+    expect([status, JSON.parse(text)]).toMatchObject([503, { code: "outcome_unknown" }]);
+    expect(text).toContain("shard_data_missing");
+    expect((await namespace.query(namespace.keys[1]!)).text).toMatch(/^010600/);
+  });
+
+  it("a body is not refused for a later run, as those before it were applied", async () => {
+    const namespace = await filled();
+    await vanish(namespace, 2);
+    const { status, text } = await namespace.send(
+      concat([U16.increase(namespace.keys[1]!), LIST, U16.increase(namespace.keys[1]!)]),
+    );
+    expect([status, JSON.parse(text)]).toMatchObject([503, { code: "outcome_unknown" }]);
+    expect((await namespace.query(namespace.keys[1]!)).text).toMatch(/^010600/);
+  });
+
   it("the refusal of a vanished shard names the shard and the remedy", async () => {
     const namespace = await filled();
     await vanish(namespace, 2);

@@ -1,6 +1,7 @@
 /** Exchange: requests go to the shards of their keys, and replies come back in the order of the requests. */
 import { expect, it } from "vitest";
 import { OPEN_ACCESS, type Access } from "../../src/base/access.ts";
+import { reportFailure } from "../../src/base/failure.ts";
 import { turn } from "../../src/base/turn.ts";
 import { Exchange } from "../../src/dispatch/exchange.ts";
 import { Holder } from "../../src/dispatch/holder.ts";
@@ -12,6 +13,7 @@ import { refuserFor } from "../../src/dispatch/refuser.ts";
 import type { Sink } from "../../src/dispatch/sink.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
+import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { Scope, Target } from "../../src/wire/throttr/requests.ts";
 import { bytesOf, concat, hex, protocolOf, U8 } from "../support/frames/index.ts";
 
@@ -250,6 +252,47 @@ it("a failed call ends its exchange with the error, and nothing is replied after
   await third!.fail(new Error("reset, too"));
   await second!.answer();
   expect([bench.errors, bench.replies]).toEqual([[error], []]);
+});
+
+const refusal = new ThrottrError("shard_data_missing", "restore it");
+
+/** The code that the caller gets. */
+const codesOf = ({ errors }: Bench): string[] => errors.map((error) => reportFailure(error).code);
+
+it("a refusal of the only shard of an exchange says that nothing was applied", async () => {
+  const bench = new Bench();
+  bench.start([inserts[0]!]);
+  await bench.calls.shift()!.fail(refusal);
+  expect(codesOf(bench)).toEqual(["shard_data_missing"]);
+});
+
+it("a refusal leaves the outcome of an exchange unknown while another shard has a part of it", async () => {
+  const bench = new Bench();
+  bench.start(inserts.slice(0, 2));
+  const [first, second] = bench.calls.splice(0);
+  await first!.fail(refusal);
+  await second!.answer();
+  expect(codesOf(bench)).toEqual(["outcome_unknown"]);
+});
+
+it("a refusal leaves the outcome of an exchange unknown where another shard has applied its part", async () => {
+  const bench = new Bench();
+  bench.start(inserts.slice(0, 2));
+  const [first, second] = bench.calls.splice(0);
+  await second!.answer();
+  await first!.fail(refusal);
+  expect(codesOf(bench)).toEqual(["outcome_unknown"]);
+});
+
+it("a refusal says that nothing was applied where the other parts of an exchange were not sent", async () => {
+  const bench = new Bench();
+  bench.start([U8.insert(KEYS[1]!, 1)]);
+  const [busy] = bench.calls.splice(0);
+  bench.again();
+  bench.start(inserts.slice(0, 2));
+  await bench.calls.shift()!.fail(refusal);
+  await busy!.answer();
+  expect([codesOf(bench), bench.calls]).toEqual([["shard_data_missing"], []]);
 });
 
 it("a failed exchange takes back what still waits for a call to another shard", async () => {

@@ -1,6 +1,6 @@
 /** What the failure of a call to an object means, whatever of the error has crossed. */
 import { describe, expect, it } from "vitest";
-import { refusalOf, reportFailure } from "../../src/base/failure.ts";
+import { failureOfPart, refusalOf, reportFailure } from "../../src/base/failure.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 
 /** An error as the platform hands it over: without its class, with its own properties. */
@@ -36,5 +36,25 @@ describe("the refusal of an object", () => {
     const { message, cause } = reportFailure(crossed("inner matters"));
     expect(message).not.toContain("inner matters");
     expect(cause).toBeUndefined();
+  });
+});
+
+describe("the refusal of a part of a message", () => {
+  it("the refusal of a part leaves the outcome of the message unknown, and the caller reads what was refused", () => {
+    const { code, detail } = reportFailure(
+      failureOfPart(crossed("shard_data_missing: restore it")),
+    );
+    expect(code).toBe("outcome_unknown");
+    expect(detail).toContain("shard_data_missing: restore it");
+  });
+
+  it("the refusal of a part of a part is said once", () => {
+    const failure = failureOfPart(crossed("row_version: 9 is not 8"));
+    expect(failureOfPart(failure)).toBe(failure);
+  });
+
+  it("replies that are too large keep their code, which promises nothing of what was applied", () => {
+    const error = new ThrottrError("reply_too_large", "request less");
+    expect(reportFailure(failureOfPart(error)).code).toBe("reply_too_large");
   });
 });
