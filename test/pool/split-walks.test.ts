@@ -1,12 +1,15 @@
 /** Walks over shards that split between their steps: they see each record that stays, and see it once. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { OPEN_ACCESS } from "../../src/base/access.ts";
 import { exportPage } from "../../src/dispatch/exports.ts";
 import { Merge } from "../../src/dispatch/merge.ts";
 import { remove, scan } from "../../src/dispatch/scans.ts";
+import { startOf, type TableCursor } from "../../src/dispatch/scan-cursor.ts";
+import { rangeRows } from "../../src/dispatch/table-rows.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
-import { CIRCLE, endOf } from "../../src/wire/range.ts";
+import { CIRCLE, endOf, WHOLE } from "../../src/wire/range.ts";
 import {
   commandFrame,
   concat,
@@ -93,6 +96,41 @@ it("a scan in the order of the table sees each record once, whenever shards spli
       expect(keys.toSorted()).toEqual(namespace.keys.toSorted());
     }),
     { numRuns: 2 },
+  );
+});
+
+/** The rows of SCAN that a page in the order of the table has, for each call of `rangeRows`. */
+async function rowsInTable(namespace: KeyNamespace, limit: number): Promise<number[]> {
+  const query = {
+    keyspace: Keyspace.throttr,
+    prefix: new Uint8Array(0),
+    prefixes: OPEN_ACCESS.keyPrefixes,
+    behind: null,
+  };
+  const counts: number[] = [];
+  for (let cursor: TableCursor = startOf(WHOLE, null); ;) {
+    const page = await rangeRows(namespace.group, query, cursor, limit);
+    counts.push(page.count);
+    if (page.next === null) return counts;
+    cursor = { ...cursor, order: page.hashes, place: page.next };
+  }
+}
+
+it("pages of fewer records than a range has shards go on to the last record", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      places,
+      fc.integer({ min: 1, max: 4 }),
+      fc.integer({ min: 0, max: 40 }),
+      async (at, limit, count) => {
+        const namespace = new KeyNamespace(1, keysOf(count));
+        splitting(namespace, at);
+        const counts = await rowsInTable(namespace, limit);
+        expect(Math.max(...counts)).toBeLessThanOrEqual(limit);
+        expect(counts.reduce((sum, each) => sum + each, 0)).toBe(count);
+      },
+    ),
+    { numRuns: 60 },
   );
 });
 
