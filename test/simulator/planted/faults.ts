@@ -182,7 +182,11 @@ export const PLANTED: readonly PlantedFault[] = [
     name: "a lane sends again what may have been applied",
     module: "src/dispatch/lane.ts",
     text: "for (const piece of pieces) piece.fail(error);",
-    planted: "this.#queue.unshift(...pieces);",
+    // Once alone: a call that never succeeds would be sent for ever, in no simulated time.
+    planted:
+      "const again = pieces.filter((piece) => !piece.again);" +
+      "for (const piece of pieces) if (piece.again) piece.fail(error); else piece.again = true;" +
+      "this.#queue.unshift(...again);",
     workload: "records",
     seed: 1,
   },
