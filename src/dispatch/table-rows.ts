@@ -37,14 +37,6 @@ export async function rangeRows(
       const asked = until === undefined ? query : { ...query, until };
       return await stub().rows(placement, asked, hashes, place, share);
     });
-  // It has records behind the end: so more follow there, although none does up to the end.
-  const upTo = async (end: TablePlace, { shard }: Given): Promise<Given[]> => {
-    const again = await ask(shard.range, end);
-    return again.map((each) => ({
-      ...each,
-      answer: { ...each.answer, next: each.answer.next ?? end },
-    }));
-  };
   let given = await ask(range);
   // More shards than the share was made for: one has split just now.
   if (given.length > parts)
@@ -54,7 +46,7 @@ export async function rangeRows(
     const end = endOfPage(given, recordsMax);
     if (end === null || given.every((each) => !isBeyond(each, end))) return joined(given, end);
     const cut = await Promise.all(
-      given.map(async (each) => (isBeyond(each, end) ? await upTo(end, each) : [each])),
+      given.map(async (each) => (isBeyond(each, end) ? await ask(each.shard.range, end) : [each])),
     );
     given = cut.flat();
   }

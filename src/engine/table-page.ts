@@ -39,7 +39,7 @@ export interface TableQuery extends ScanQuery {
 /** The records of one page. */
 export interface TablePage {
   readonly count: number;
-  /** Where the next page begins; null behind the last record. */
+  /** Where the next page begins: `until`, where the query has one; null behind the last record. */
   readonly next: TablePlace | null;
   /** Place of the last record on the page; null where it has none. */
   readonly last: TablePlace | null;
@@ -85,7 +85,7 @@ export function tablePage(
       last = placeOf(segment, slot);
     }
   }
-  return { count, next: null, last };
+  return { count, next: query.until ?? null, last };
 }
 
 /** The slots of a segment with records of the query from a place on, in their order. */

@@ -22,6 +22,7 @@ import { makeConnectionId, ownChannel, splitIds } from "../../base/connection-id
 import type { Attachment } from "./attachment.ts";
 import { HubBacklog } from "./bridge-flow.ts";
 import { HubCounts } from "./hub-counts.ts";
+import { HubListing } from "./hub-listing.ts";
 import { Connection, type ConnectionHub } from "./connection.ts";
 import { CHANNEL_FAILED, SUBSCRIPTIONS_MAX } from "./ending.ts";
 import { Dispatch } from "../../dispatch/dispatch.ts";
@@ -78,13 +79,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   #opening = 0;
   /** Connections of the yrmcds protocol. */
   #yrmcdsConnections = 0;
-  /**
-   * The Directory knows of this Hub, or is being told. Only with connections, or one that is being opened: the Directory drops a
-   * Hub that says it has none, and the Hub is not told.
-   */
-  #isListed: boolean;
-  /** The last call to the Directory: the next one waits for it. */
-  #listing: Promise<void> | null = null;
+  /** What the Directory knows of this Hub. */
+  readonly #listing: HubListing;
   /** Connections whose tallies are not in their attachment yet. */
   #unstored = new Set<Connection>();
   readonly #storedMap: StoredMap;
@@ -115,13 +111,19 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     });
     const memberships = new Memberships(env, namespace, this.#name, this.#life);
     this.roster = new Roster(memberships, this.settings.HUB_SUBSCRIPTIONS_MAX);
+    this.#listing = new HubListing({
+      name: this.#name,
+      counts: this.#counts,
+      directory: () => directoryStub(env, namespace),
+      isInUse: () => this.#isInUse,
+    });
     // The runtime answers this ping without waking the object: idle clients keep their connection, and cost nothing.
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
     // The constructor runs at each wake-up. Sockets that have closed meanwhile are restored when their event comes.
     for (const socket of ctx.getWebSockets()) {
       if (socket.readyState === WebSocket.OPEN) this.#restore(socket);
     }
-    this.#isListed = this.roster.size > 0;
+    this.#listing.noteRestored();
     // After a reset (a crash, a deployment) the connections of the object before it are gone.
     noteConnections(this.#name, this.roster.size);
   }
@@ -141,12 +143,12 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     }
     this.#opening++;
     try {
-      await this.#list();
+      await this.#listing.enter();
       return await this.#open(opening);
     } finally {
       this.#opening--;
       // A listener that its group refuses was removed while it still counted as being opened.
-      this.ctx.waitUntil(this.#unlist());
+      this.ctx.waitUntil(this.#listing.leave());
     }
   }
 
@@ -205,8 +207,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   /** Delivers to one channel; also what groups of release 0.4 call. */
   deliver(channel: string, batches: readonly Batch[]): Delivered {
     // A connection that is being opened subscribes to `*` in a moment, so the Directory must not drop this Hub.
-    const isJoined =
-      channel === EVERYBODY ? this.roster.size + this.#opening > 0 : this.roster.confirm(channel);
+    const isJoined = channel === EVERYBODY ? this.#isInUse : this.roster.confirm(channel);
     return { delivered: this.roster.deliver(channel, batches), isJoined };
   }
 
@@ -224,6 +225,11 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   /** An own channel has no numbers: no group keeps its messages. */
   deliverToOwner(channel: string, messages: Uint8Array): number[] {
     return this.roster.deliverToOwner(channel, { sequence: null, messages });
+  }
+
+  /** It has connections, or one that is being opened. */
+  get #isInUse(): boolean {
+    return this.roster.size + this.#opening > 0;
   }
 
   figures(): HubFigures {
@@ -291,7 +297,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     noteConnections(this.#name, this.roster.size);
     // Both at once, before anything is awaited: a connection that is opened meanwhile must find the Hub listed, or see
     // that it has to list it.
-    this.ctx.waitUntil(Promise.all([removed, this.#unlist()]));
+    this.ctx.waitUntil(Promise.all([removed, this.#listing.leave()]));
   }
 
   /**
@@ -400,40 +406,6 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     this.#connections.delete(socket);
     connection.loseSocket();
-  }
-
-  /**
-   * Makes the Directory know of this Hub before its first connection is open: whoever asks the Directory for the Hubs of
-   * the namespace must find that connection.
-   */
-  async #list(): Promise<void> {
-    if (!this.#isListed) {
-      this.#isListed = true;
-      const directory = directoryStub(this.env, this.#namespace);
-      this.#listing = this.#afterListing(() => directory.join(this.#name));
-      this.#listing.catch(() => (this.#isListed = false));
-    }
-    await this.#listing;
-  }
-
-  /** Tells the Directory that no connection is left, and gives it the counts, which would be lost with the object. */
-  async #unlist(): Promise<void> {
-    if (!this.#isListed || this.roster.size + this.#opening > 0) return;
-    this.#isListed = false;
-    const directory = directoryStub(this.env, this.#namespace);
-    this.#listing = this.#afterListing(() => {
-      const { figures, last } = this.#counts.release();
-      return directory.retire(this.#name, figures, last);
-    }).catch((error: unknown) => {
-      // The Directory asks its Hubs once a day, and with each message to `*`.
-      logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
-    });
-    await this.#listing;
-  }
-
-  /** Calls the Directory after the call before has ended, in whatever way: a join must not overtake a leave. */
-  #afterListing(tell: () => Promise<void>): Promise<void> {
-    return (this.#listing ?? Promise.resolve()).catch(() => {}).then(tell);
   }
 
   /** When the next token of a connection expires. */
