@@ -14,7 +14,7 @@ export function counterKey(index: number): Buffer {
 /**
  * Makes the counters over TCP.
  *
- * @param counters the first so many of them
+ * @param counters how many of them are made, from the first on
  * @throws Error when one is refused
  */
 export async function fillCounters(port: number, counters: number = COUNTERS): Promise<void> {

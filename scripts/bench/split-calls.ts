@@ -18,7 +18,8 @@ export async function splitAndWait(httpPort: number): Promise<number> {
     const { shards } = await ask<Shards>(httpPort, "/v1/shards");
     const tookMs = performance.now() - startMs;
     if (shards.length === 2 && shards[0]!.split === null) return tookMs;
-    if (tookMs > SPLIT_MS_MAX) throw new Error(`the split goes on: ${JSON.stringify(shards[0])}`);
+    if (tookMs > SPLIT_MS_MAX)
+      throw new Error(`the split has not ended: ${JSON.stringify(shards[0])}`);
     await sleep(POLL_MS);
   }
 }

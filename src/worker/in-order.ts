@@ -1,7 +1,7 @@
 /** Work of a request that must run to its end, even if its client leaves. */
 
 /**
- * Lets work run to its end. When a client closes, the runtime runs no more code of its request, not even `finally`: what the
+ * Lets work run to its end. When a client leaves, the code of its request stops where it waits, without `finally`: what the
  * work has counted would stay counted for ever. Only promises that were given to `waitUntil` are still awaited.
  *
  * @returns the work itself

@@ -80,7 +80,8 @@ class Splits {
 
   async until(label: string, isReached: (state: ShardState) => boolean): Promise<void> {
     for (let i = 0; !isReached(await this.state(label)); i++) {
-      if (i > 500) throw new Error(`the split goes on: ${JSON.stringify(await this.state(label))}`);
+      if (i > 500)
+        throw new Error(`the split has not ended: ${JSON.stringify(await this.state(label))}`);
       await scheduler.wait(10);
     }
   }

@@ -574,7 +574,7 @@ describe("leases that are put back", () => {
     expect(stateOf(engine, "name 0")).toEqual([7, 7]);
   });
 
-  it("leases of a shard whose clock was ahead are told and put back by the platform's clock", () => {
+  it("leases of a shard whose clock was ahead are exported and restored with ends by the platform's clock", () => {
     const [ahead, right] = [engineOf(), engineOf()];
     // An hour ahead, and then set right: the shard's time goes at nine tenths of the pace.
     ahead.advance(START_MS + 3_600_000);
@@ -660,7 +660,7 @@ describe("pages of leases", () => {
     fc.assert(property, { seed, numRuns: runs(100) });
   });
 
-  it("a page goes on where all leases that it had found end before they are written", () => {
+  it("a page takes the next leases where all that it had found end before they are written", () => {
     const engine = engineOf();
     for (let number = 0; number < 20; number++) {
       one(engine, acquire("a", idOf(number), 1, 99, ttlMs(number < 15 ? 100 : 5000)));

@@ -76,7 +76,7 @@ class Bench {
     return this.leases.acquire(request, this.nowMs).status;
   }
 
-  /** When it ends then; null if there is none. */
+  /** The new end of the lease; null for a lease that is not there. */
   renew(name: string, id: number, ttlMs: number): number | null {
     return this.leases.renew(bytesOf(name), idOf(id), ttlMs, this.nowMs)?.endsAtMs ?? null;
   }
@@ -337,7 +337,7 @@ describe("leases", () => {
       expect(bench.lease(name, 1, 10 * (i + 1), i + 1)).toBe(Status.success);
     });
     expect(names.map((name) => bench.get(name))).toEqual([1, 2, 3, 4]);
-    // Acquired again, each is renewed and holds no more; with other resources it is refused.
+    // Acquired again, a lease is renewed and holds what it held; with other resources it is refused.
     expect(bench.lease("b", 1, 25, 2)).toBe(Status.success);
     expect(bench.lease("b", 1, 25, 1)).toBe(Status.invalidArguments);
     expect(bench.renew("c", 1, 35)).toBe(START_MS + 35);

@@ -5,7 +5,8 @@
  *           resources u32
  *
  * The order is that of lease IDs, and then of names. It does not depend on the numbers that a shard gives its semaphores,
- * so a page goes on behind a lease in whatever shard it lies by then. What connections hold is left out.
+ * so the next page begins behind the last lease of this one, also where a split has moved that lease to another shard. Holdings of
+ * connections are left out.
  */
 import { beginsWithAny, ByteWriter, compareBytes } from "../../wire/bytes.ts";
 import { EXPORT_ROW_BYTES, LEASE_ID_BYTES, LEASE_KIND } from "../../wire/edge/command.ts";

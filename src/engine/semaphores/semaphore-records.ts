@@ -256,7 +256,7 @@ export class SemaphoreRecords {
     return readMs(segment.arena, segment.valueAt(slot) + ENDS_AT);
   }
 
-  /** Name of the semaphore with a number; null where there is none. Makes its record the current one. */
+  /** Name of the semaphore with a number, whose record becomes the current one; null if no semaphore has the number. */
   nameOf(number: number): Uint8Array | null {
     this.ensureIndex();
     if (!this.#numbers.isInUse(number)) return null;

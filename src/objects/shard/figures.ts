@@ -53,7 +53,7 @@ export class Figures {
    *
    * @param flush resolves when all that was applied is durable
    * @param isKept counts are written down before they are told
-   * @param isToReport the Directory is told, too
+   * @param isToReport the shard reports them to the Directory, too
    */
   async summary(
     flush: () => Promise<void>,

@@ -33,7 +33,7 @@ export interface CountedShard extends Timers {
   readonly engine: Engine;
   readonly journal: Journal;
   figures(): ShardFigures;
-  /** What the Directory is told beside counts; null of a shard that has no range yet. */
+  /** What goes to the Directory beside counts; null for a shard that has no range yet. */
   report(): ShardReport | null;
 }
 

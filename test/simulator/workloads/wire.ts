@@ -46,7 +46,7 @@ export const DIALECT_2: Protocol = {
   pushSizeBytes: null,
 };
 
-/** Dialect 7.3 with values of so many bytes. */
+/** Dialect 7.3 in the value size of 1, 2, 4 or 8 bytes. */
 export const dialect73 = (valueBytes: 1 | 2 | 4 | 8): Protocol => ({
   name: `7.3/uint${8 * valueBytes}`,
   path: `/throttr/7.3/uint${8 * valueBytes}`,

@@ -145,7 +145,7 @@ export function exportLeasesFrame({
   return commandFrame(EXPORT_LEASES, prefix, body);
 }
 
-/** What a page goes on behind. */
+/** The key of a lease, by which EXPORT_LEASES is asked for the page behind it. */
 export const leaseKey = ({ id, name }: Pick<LeaseRow, "id" | "name">): string => id + name;
 
 /** The page that the body of a reply to EXPORT_LEASES is, or what a shard gives. */

@@ -21,7 +21,7 @@ export interface SplitShard {
   readonly engine: Engine;
 }
 
-/** Shards that split when they are told to, and refuse what is for another range. */
+/** Shards that split when a test calls `split`, and refuse what is for another range. */
 export class SplitNamespace {
   readonly map = new ShardMap("default", 1, "");
   readonly group: ShardGroup;

@@ -1395,7 +1395,7 @@ describe("the checker of budgets", () => {
     expect(checkAll({ shard: { alarmsSet: 63, timesRungAgain: 2 } })).toBe("");
   });
 
-  it("accepts the tables of a shard that was offered a range again and again, and no more rows than these", () => {
+  it("accepts a table for each time that a shard was offered a range, and refuses a row above these", () => {
     expect(checkAll({ shard: { offers: 10, rowsWritten: 1196 + 160 } })).toBe("");
     expect(checkAll({ shard: { offers: 10, rowsWritten: 1196 + 161 } })).toContain(
       "1357 rows written, at most 1356 are promised",
