@@ -1,19 +1,16 @@
 /** SCAN and REMOVE over all shards of a namespace, through the doors. */
 import { abortAllDurableObjects, evictAllDurableObjects } from "cloudflare:test";
-import { env, exports } from "cloudflare:workers";
+import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { InitialShards } from "../support/shards.ts";
 import { parseSettings } from "../../src/base/settings.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import type { RecordPage } from "../../src/wire/edge/operations.ts";
-import type { Throttr } from "../../src/worker/rpc.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import {
   bytesOf,
   commandFrame,
-  commandReplies,
-  type CommandReply,
   concat,
   FOREVER,
   increment,
@@ -29,24 +26,14 @@ import {
   ttlMs,
   u16,
 } from "../support/frames/index.ts";
+import { one, open, send, type Stub } from "../support/pool/binding.ts";
 import { shardStub } from "../support/pool/shards.ts";
 
-type Stub = Service<typeof Throttr>;
-const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
 const seed = inject("seed");
 const SHARDS = [0, 1, 2, 3];
 
 let namespaces = 0;
 const freshNamespace = (): string => `scans-${namespaces++}`;
-const open = (namespace: string, rest: object = {}): Stub =>
-  entrypoint({ props: { namespace, ...rest } });
-
-async function send(stub: Stub, ...frames: Uint8Array[]): Promise<CommandReply[]> {
-  return commandReplies(await stub.exchange(concat(frames)));
-}
-
-const one = async (stub: Stub, frame: Uint8Array): Promise<CommandReply> =>
-  (await send(stub, frame))[0]!;
 
 /** All rows of a prefix, page by page, and how many pages they took. */
 async function rowsOf(

@@ -1,6 +1,6 @@
 /** Limits that are charged together, through every door, with real shards. */
 import { abortAllDurableObjects, reset } from "cloudflare:test";
-import { env, exports } from "cloudflare:workers";
+import { env } from "cloudflare:workers";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { readSettings } from "../../src/base/settings.ts";
 import { InitialShards } from "../support/shards.ts";
@@ -8,16 +8,14 @@ import type { LimitAllEntry } from "../../src/wire/edge/limit-all.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
-import type { Throttr } from "../../src/worker/rpc.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import { bytesOf, concat, u16, u32, f64, WHOAMI } from "../support/frames/index.ts";
+import { open } from "../support/pool/binding.ts";
 import { openPort, openSocket, post, type Door } from "../support/pool/doors.ts";
 import { breakJournal, meterOf, shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { calling, expectProblem } from "../support/pool/v1-calls.ts";
 
-type Stub = Service<typeof Throttr>;
-const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
 const strategy = { strategy: "token_bucket", burst: 10, rate: 0.001 } as const;
 const SHARDS = 4;
 const PORT = 9031;
@@ -47,7 +45,7 @@ const inShards = (ns: string, ...costs: readonly number[]): LimitAllEntry[] =>
 
 async function remaining(ns: string, shard: number): Promise<number> {
   const { name, key } = inShard(ns, shard, 1);
-  const binding = entrypoint({ props: { namespace: ns } });
+  const binding = open(ns);
   return (await binding.peek({ name, key, strategy })).remaining;
 }
 
@@ -84,7 +82,7 @@ const OPEN: Readonly<Record<string, (ns: string) => Promise<Sender>>> = {
   },
   WebSocket: async (ns) => senderOver(await openSocket("/throttr/edge", await bearerOf({ ns }))),
   "a binding": async (ns) => {
-    const binding = entrypoint({ props: { namespace: ns } });
+    const binding = open(ns);
     return {
       send: async ({ frame, read }) => read(await binding.exchange(frame)),
       close: async () => {},
@@ -122,7 +120,7 @@ it("limits are charged together over TCP", async () => {
 
 it("limits are charged together by a call of a binding, and errors have their codes", async () => {
   const ns = freshNamespace();
-  const binding = entrypoint({ props: { namespace: ns } });
+  const binding = open(ns);
   expect(await binding.limitAll({ requests: inShards(ns, 1, 2) })).toMatchObject({ success: true });
   expect(await refusalOf(binding.limitAll({ requests: [] }))).toMatch(/^limit_all_invalid: /);
   const [first, second] = inShards(ns, 1, 1);
@@ -150,7 +148,7 @@ describe("rights", () => {
     expect(replies[0]).toBe(2);
     expect(new TextDecoder().decode(replies.subarray(5))).toMatch(/^prefix_missing: LI/);
     await door.close();
-    const bound = entrypoint({ props: { namespace: ns, keyPrefixes: ["own:"] } });
+    const bound = open(ns, { keyPrefixes: ["own:"] });
     expect(await refusalOf(bound.limitAll({ requests: [own, other] }))).toMatch(
       /^prefix_missing: /,
     );
@@ -162,7 +160,7 @@ describe("rights", () => {
 
   it("charging limits together needs the scope write", async () => {
     const ns = freshNamespace();
-    const reader = entrypoint({ props: { namespace: ns, scopes: ["read", "admin"] } });
+    const reader = open(ns, { scopes: ["read", "admin"] });
     expect(await refusalOf(reader.limitAll({ requests: inShards(ns, 1) }))).toBe(
       "scope_missing: LIMIT_ALL needs the scope write",
     );
@@ -202,7 +200,7 @@ describe("what callers can get wrong", () => {
 describe("durability", () => {
   it("what was granted, and what was given back, is on disk in every shard when it is answered", async () => {
     const ns = freshNamespace();
-    const binding = entrypoint({ props: { namespace: ns } });
+    const binding = open(ns);
     await binding.limitAll({ requests: inShards(ns, 1, 2, 3) });
     await abortAllDurableObjects();
     expect(await remainders(ns)).toEqual([9, 8, 7]);
@@ -215,7 +213,7 @@ describe("durability", () => {
 
   it("a shard that can't write makes the outcome unknown, and the others give back", async () => {
     const ns = freshNamespace();
-    const binding = entrypoint({ props: { namespace: ns } });
+    const binding = open(ns);
     await binding.limitAll({ requests: inShards(ns, 1, 1, 1) });
     await breakJournal(shardStub(1, ns));
     expect(await refusalOf(binding.limitAll({ requests: inShards(ns, 2, 2, 2) }))).toMatch(
@@ -231,7 +229,7 @@ describe("durability", () => {
     "limits of %s are a row for each shard, and a refusal two for each that had charged",
     async (_, count, granted, refused) => {
       const ns = freshNamespace();
-      const binding = entrypoint({ props: { namespace: ns } });
+      const binding = open(ns);
       const ask = async (...costs: number[]): Promise<boolean> =>
         (await binding.limitAll({ requests: inShards(ns, ...costs.slice(0, count)) })).success;
       expect(await ask(1, 1, 1)).toBe(true);

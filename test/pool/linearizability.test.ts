@@ -17,7 +17,6 @@ import { ThrottrError } from "../../src/wire/edge/error.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
-import type { Throttr } from "../../src/worker/rpc.ts";
 import { bytesOf, concat, replyAt } from "../support/frames/index.ts";
 import {
   isLinearizable,
@@ -26,13 +25,12 @@ import {
   type RecordOperation,
 } from "../support/commands/history.ts";
 import { refusalOf } from "../support/commands/calls.ts";
+import { open } from "../support/pool/binding.ts";
 import { openSocket, type SocketDoor } from "../support/pool/doors.ts";
 import { breakJournal, holdSync, shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
 
-type Stub = Service<typeof Throttr>;
-const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
 const server = exports.default as unknown as Fetcher;
 const seed = inject("seed");
 
@@ -95,7 +93,7 @@ interface Door {
 }
 
 function rpcDoor(namespace: string): Door {
-  const stub = entrypoint({ props: { namespace } });
+  const stub = open(namespace);
   return {
     send: async (frames) => splitReplies(frames.length, await stub.exchange(concat(frames))),
   };

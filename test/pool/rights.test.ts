@@ -5,13 +5,11 @@ import { afterEach, describe, expect, it } from "vitest";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { messageOf, settle, type Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
-import type { Throttr } from "../../src/worker/rpc.ts";
 import { hex } from "../support/frames/index.ts";
+import { open, type Stub, withProps } from "../support/pool/binding.ts";
 import { tokenOf } from "../support/pool/tokens.ts";
 
 const server = exports.default as unknown as Fetcher;
-type Stub = Service<typeof Throttr>;
-const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
 const HOUR = { ttlMs: 3_600_000 };
 const SECRET = "a secret that is long enough to be seen";
 const BUCKET = { strategy: "token_bucket", burst: 3, rate: 1 } as const;
@@ -31,7 +29,7 @@ async function written(operation: Operation<unknown>): Promise<Uint8Array> {
   return new Uint8Array(await response.arrayBuffer());
 }
 
-const owner = (): Stub => entrypoint({ props: { namespace: "rights" } });
+const owner = (): Stub => open("rights");
 
 describe("write access alone", () => {
   it.each([
@@ -129,7 +127,7 @@ describe("unchecked arguments", () => {
         }),
       ),
     ],
-    ["props_invalid", wrong(() => entrypoint({ props: ["a"] }).query("k"))],
+    ["props_invalid", wrong(() => withProps(["a"]).query("k"))],
   ])("an invalid argument is refused: %s", async (code, call) => {
     expect(await call()).toBe(code);
   });

@@ -1,14 +1,11 @@
 /** The service binding: what other Workers call. */
 import { reset } from "cloudflare:test";
-import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Throttr } from "../../src/worker/rpc.ts";
+import { open, throttr, withProps } from "../support/pool/binding.ts";
 import { get } from "../support/pool/doors.ts";
 import { concat, read, U64 } from "../support/frames/index.ts";
 
-type Stub = Service<typeof Throttr>;
-const entrypoint = exports.Throttr as unknown as Stub & ((options: { props: object }) => Stub);
-const throttr: Stub = entrypoint;
 const encoder = new TextEncoder();
 const HOUR_MS = 3_600_000;
 const MAX = 2n ** 64n - 1n;
@@ -198,13 +195,11 @@ describe("records", () => {
 
 describe("props of the binding", () => {
   it("props of the binding choose the namespace and the rights", async () => {
-    const other = entrypoint({
-      props: { namespace: "other", scopes: ["read"], keyPrefixes: ["a"] },
-    });
+    const other = withProps({ namespace: "other", scopes: ["read"], keyPrefixes: ["a"] });
     expect(await codeOf(other.increment("a", { ttlMs: 1 }))).toBe("scope_missing");
     expect(await codeOf(other.query("b"))).toBe("prefix_missing");
     expect(await other.query("a")).toBeNull();
-    const bad = entrypoint({ props: { namespace: "no/slash" } });
+    const bad = open("no/slash");
     expect(await codeOf(bad.query("a"))).toBe("props_invalid");
   });
 
@@ -220,14 +215,14 @@ describe("props of the binding", () => {
     { channelPrefixes: [5] },
     { nameSpace: "misspelt" },
   ])("invalid props of the binding are refused: %j", async (props) => {
-    const bad = entrypoint({ props });
+    const bad = withProps(props);
     expect(await codeOf(bad.query("a"))).toBe("props_invalid");
     expect(await codeOf(bad.exchange(new Uint8Array(0)))).toBe("props_invalid");
     expect(await codeOf(bad.fetch("http://localhost/health"))).toBe("props_invalid");
   });
 
   it("props of the binding replace a token over WebSocket", async () => {
-    const bound = entrypoint({ props: { namespace: "other", keyPrefixes: ["a"] } });
+    const bound = open("other", { keyPrefixes: ["a"] });
     const response = await bound.fetch("http://localhost/throttr/edge", {
       headers: { upgrade: "websocket" },
     });
@@ -245,7 +240,7 @@ describe("props of the binding", () => {
   });
 
   it("props of the binding replace a token over HTTP", async () => {
-    const other = entrypoint({ props: { namespace: "other", scopes: [] } });
+    const other = open("other", { scopes: [] });
     const response = await other.fetch("http://localhost/throttr/7.3/uint16", {
       method: "POST",
       body: new Uint8Array([0x02, 1, 0x61]),

@@ -1,6 +1,5 @@
 /** Semaphores through the doors: leases over service bindings, JSON and frames. */
 import { abortAllDurableObjects, evictAllDurableObjects, reset } from "cloudflare:test";
-import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import {
@@ -15,6 +14,7 @@ import {
   uuidOfNumber,
 } from "../support/frames/index.ts";
 import { acquire as acquireByConnection, get, numberOfBody } from "../support/frames/yrmcds.ts";
+import { open, type Stub, throttr } from "../support/pool/binding.ts";
 import { openYrmcds } from "../support/pool/yrmcds-wires.ts";
 import { openSocket } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
@@ -26,9 +26,6 @@ import {
   type Calling,
 } from "../support/pool/v1-calls.ts";
 
-type Stub = Service<typeof Throttr>;
-const entrypoint = exports.Throttr as unknown as Stub & ((options: { props: object }) => Stub);
-const throttr: Stub = entrypoint;
 const MINUTE = { ttlMs: 60_000 };
 const U32_MAX = 2 ** 32 - 1;
 
@@ -221,7 +218,7 @@ describe("leases", () => {
   });
 
   it("leases belong to a namespace", async () => {
-    const other = entrypoint({ props: { namespace: "other" } });
+    const other = open("other");
     const lease = (await throttr.acquire("gpu", { maximum: 1, ...MINUTE }))!;
     expect(await other.acquire("gpu", { maximum: 1, ...MINUTE })).not.toBe(null);
     expect(await other.release("gpu", lease.leaseId)).toBe(false);
@@ -263,13 +260,11 @@ describe("connections of the yrmcds protocol", () => {
 });
 
 describe("rights", () => {
-  const open = (props: object): Stub => entrypoint({ props: { namespace: "default", ...props } });
-
   it("write acquires leases, read inspects semaphores, and admin lists holders", async () => {
     const lease = (await throttr.acquire("gpu", { maximum: 2, ...MINUTE }))!;
-    const reader = open({ scopes: ["read"] });
-    const writer = open({ scopes: ["write"] });
-    const admin = open({ scopes: ["admin"] });
+    const reader = open("default", { scopes: ["read"] });
+    const writer = open("default", { scopes: ["write"] });
+    const admin = open("default", { scopes: ["admin"] });
     const calls = (stub: Stub): Promise<string[]> =>
       Promise.all(
         [
@@ -289,7 +284,7 @@ describe("rights", () => {
 
   it("prefixes bind the names of semaphores, and no other name leads around them", async () => {
     const theirs = (await throttr.acquire("b:1", { maximum: 1, ...MINUTE }))!;
-    const mine = open({ keyPrefixes: ["a:"] });
+    const mine = open("default", { keyPrefixes: ["a:"] });
     const calls = [
       mine.acquire("b:1", { maximum: 9, ...MINUTE }),
       mine.renew("b:1", theirs.leaseId, MINUTE),

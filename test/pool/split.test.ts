@@ -18,15 +18,13 @@ import { Keyspace } from "../../src/wire/keyspace.ts";
 import { CIRCLE, hexOfHash, initialRange, isIn, type Range } from "../../src/wire/range.ts";
 import type { Overview } from "../../src/wire/overview.ts";
 import type { ShardRow, Shards } from "../../src/wire/shards.ts";
-import type { Throttr } from "../../src/worker/rpc.ts";
 import { bytesOf } from "../support/frames/index.ts";
 import { refusalOf } from "../support/commands/calls.ts";
+import { open } from "../support/pool/binding.ts";
 import { holdSync } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
 
-type Stub = Service<typeof Throttr>;
-const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
 const TTL = { ttlMs: 3_600_000 };
 const KEYS = Array.from({ length: 80 }, (_, i) => `key:${i}`);
 
@@ -44,7 +42,7 @@ afterEach(async () => {
 /** A namespace whose shards split. */
 class Splits {
   readonly ns = `splits-${namespaces++}`;
-  readonly binding = entrypoint({ props: { namespace: this.ns } });
+  readonly binding = open(this.ns);
   readonly map: ShardMap;
 
   constructor() {

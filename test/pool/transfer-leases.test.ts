@@ -9,13 +9,11 @@ import type {
   LeasePage,
 } from "../../src/wire/edge/lease-transfer.ts";
 import { uuidOf } from "../../src/wire/edge/uuid.ts";
-import type { Throttr } from "../../src/worker/rpc.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import {
   bytesOf,
   commandFrame,
   commandReplies,
-  type CommandReply,
   concat,
   EXPORT_LEASES,
   exportLeasesFrame,
@@ -32,11 +30,10 @@ import {
   unhex,
   uuidOfNumber,
 } from "../support/frames/index.ts";
+import { one, open, send, type Stub } from "../support/pool/binding.ts";
 import { openPort, openSocket, post } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 
-type Stub = Service<typeof Throttr>;
-const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
 const server = exports.default as unknown as Fetcher;
 const PATH = "/throttr/edge";
 const PORT = 9037;
@@ -51,8 +48,6 @@ const LEASE: LeaseRow = {
 
 let namespaces = 0;
 const freshNamespace = (): string => `leases-${namespaces++}`;
-const open = (namespace: string, rest: object = {}): Stub =>
-  entrypoint({ props: { namespace, ...rest } });
 
 beforeAll(() => {
   Object.assign(readSettings(env), { TCP_PORTS: `${PORT}=edge` });
@@ -60,13 +55,6 @@ beforeAll(() => {
 afterEach(async () => {
   await reset();
 });
-
-async function send(stub: Stub, ...frames: Uint8Array[]): Promise<CommandReply[]> {
-  return commandReplies(await stub.exchange(concat(frames)));
-}
-
-const one = async (stub: Stub, frame: Uint8Array): Promise<CommandReply> =>
-  (await send(stub, frame))[0]!;
 
 /** All leases, page by page, in the order of their IDs and names. */
 async function leasesOf(stub: Stub, options: LeaseExportOptions = {}): Promise<ExportedLease[]> {

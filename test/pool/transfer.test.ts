@@ -14,14 +14,12 @@ import type {
   ExportOptions,
   StoredRecord,
 } from "../../src/wire/edge/transfer.ts";
-import type { Throttr } from "../../src/worker/rpc.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import {
   BUFFER,
   bytesOf,
   commandFrame,
   commandReplies,
-  type CommandReply,
   concat,
   configurationBytes,
   COUNTER,
@@ -48,13 +46,12 @@ import {
   u32,
   unhex,
 } from "../support/frames/index.ts";
+import { one, open, send, type Stub } from "../support/pool/binding.ts";
 import { openPort, openSocket, post } from "../support/pool/doors.ts";
 import { shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { U64_MAX } from "../support/models/values.ts";
 
-type Stub = Service<typeof Throttr>;
-const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
 const server = exports.default as unknown as Fetcher;
 const seed = inject("seed");
 const PATH = "/throttr/edge";
@@ -66,8 +63,6 @@ const BUFFER_X = { kind: BUFFER, unit: 6, expiresNs: END_NS, value: "x" } as con
 
 let namespaces = 0;
 const freshNamespace = (): string => `transfer-${namespaces++}`;
-const open = (namespace: string, rest: object = {}): Stub =>
-  entrypoint({ props: { namespace, ...rest } });
 
 beforeAll(() => {
   Object.assign(readSettings(env), { TCP_PORTS: `${PORT}=edge` });
@@ -75,13 +70,6 @@ beforeAll(() => {
 afterEach(async () => {
   await reset();
 });
-
-async function send(stub: Stub, ...frames: Uint8Array[]): Promise<CommandReply[]> {
-  return commandReplies(await stub.exchange(concat(frames)));
-}
-
-const one = async (stub: Stub, frame: Uint8Array): Promise<CommandReply> =>
-  (await send(stub, frame))[0]!;
 
 /** All rows, page by page. */
 async function rowsOf(stub: Stub, asked: ExportAsked = {}): Promise<ExportRow[]> {
