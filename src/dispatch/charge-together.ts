@@ -38,8 +38,6 @@ interface Part {
   readonly entries: readonly LimitEntry[];
   /** The entries, as a body of their own. */
   readonly body: Uint8Array;
-  /** The shard has split, so that others charge some of the entries: what one of them has done is not known of the part. */
-  isSplit: boolean;
 }
 
 /** What names a charge over several shards. */
@@ -47,6 +45,8 @@ interface ChargeId {
   readonly bytes: Uint8Array;
   /** It was given back: a part must not be charged any more. */
   isCancelled: boolean;
+  /** A shard has split, so that several charge a part: the outcome of the part does not say what each of them has done. */
+  isDivided: boolean;
 }
 
 /** The answer of a shard. */
@@ -74,7 +74,11 @@ export async function chargeTogether(
       const answers =
         parts.length === 1
           ? [await charge(shards, parts[0]!, null)]
-          : await chargeParts(shards, parts, { bytes: newId(), isCancelled: false });
+          : await chargeParts(shards, parts, {
+              bytes: newId(),
+              isCancelled: false,
+              isDivided: false,
+            });
       return decisionsOf(entries, parts, answers);
     } catch (error) {
       if (parts.length > 1 || moves >= MOVES_MAX || !hasMoved(error)) throw error;
@@ -105,7 +109,6 @@ function partsOf(shards: ChargingShards, entries: readonly LimitEntry[]): Part[]
     shard,
     entries: own,
     body: bodyOf(own),
-    isSplit: false,
   }));
 }
 
@@ -155,7 +158,7 @@ async function chargeParts(
     return answers;
   }
   id.isCancelled = true;
-  const open = parts.filter((part, i) => part.isSplit || mayBeCharged(outcomes[i]!));
+  const open = parts.filter((_, i) => id.isDivided || mayBeCharged(outcomes[i]!));
   await Promise.all(open.map((part) => cancel(shards, part, id)));
   const failures = outcomes.filter(({ status }) => status === "rejected");
   // What is unknown of one shard is unknown of the call, whatever another one says.
@@ -185,32 +188,43 @@ async function chargePart(
     if (id.isCancelled) throw error;
   }
   const own = partsOf(shards, part.entries);
-  part.isSplit = own.length > 1;
+  if (own.length > 1) id.isDivided = true;
   const answers = await Promise.all(own.map((each) => chargePart(shards, each, id, moves + 1)));
   const decisions = decisionsOf(part.entries, own, answers);
   return { isCharged: answers.every(({ isCharged }) => isCharged), decisions };
 }
 
 /** A cancel that fails is logged: its charge stays, and nothing is allowed that should not be. */
-async function cancel(shards: ChargingShards, part: Part, id: ChargeId): Promise<void> {
-  await inTime(cancelPart(shards, part, id, 0), shards.nameOf(part.shard), "cancel_failed");
+async function cancel(
+  shards: ChargingShards,
+  { shard, entries }: Part,
+  id: ChargeId,
+): Promise<void> {
+  await inTime(cancelEntries(shards, entries, id, 0), shards.nameOf(shard), "cancel_failed");
 }
 
-/** Cancels a part where it was charged, or may still arrive: at all shards that have its keys now. */
-async function cancelPart(
+/**
+ * Cancels limits where they were charged, or may still arrive: at the shards that have their keys now. The shard that they
+ * were first sent to may have split since, and takes a cancel of keys that it has given away for that of a charge to come.
+ */
+async function cancelEntries(
   shards: ChargingShards,
-  { shard, entries, body }: Part,
+  entries: readonly LimitEntry[],
   id: ChargeId,
   moves: number,
 ): Promise<void> {
-  try {
-    await shards.cancelLimits(shard, body, id.bytes);
-  } catch (error) {
-    if (moves >= MOVES_MAX || !hasMoved(error)) throw error;
-    await shards.learn(shard);
-    const own = partsOf(shards, entries);
-    await Promise.all(own.map((each) => cancelPart(shards, each, id, moves + 1)));
-  }
+  const own = partsOf(shards, entries);
+  await Promise.all(
+    own.map(async (part) => {
+      try {
+        await shards.cancelLimits(part.shard, part.body, id.bytes);
+      } catch (error) {
+        if (moves >= MOVES_MAX || !hasMoved(error)) throw error;
+        await shards.learn(part.shard);
+        await cancelEntries(shards, part.entries, id, moves + 1);
+      }
+    }),
+  );
 }
 
 /** @throws Refusal when the shard says that it charged nothing, and why */

@@ -1,6 +1,8 @@
 /** The door of LIMIT_ALL: it splits the limits by shard, and has what some have charged given back where one refuses. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
+import { readEntries, type LimitEntry } from "../../src/engine/limit-all-entries.ts";
+import { Keyspace } from "../../src/wire/keyspace.ts";
 import type { LimitStrategy } from "../../src/wire/edge/limit.ts";
 import type { LimitAllEntry } from "../../src/wire/edge/limit-all.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
@@ -234,6 +236,60 @@ describe("a shard that fails", () => {
       expect(sent()).not.toContain("cancelLimits 1");
     },
   );
+});
+
+/** Shards 1 and 2 have split off from 0, one after the other, and the door does not know yet. */
+class SplitShards extends SimulatedShards {
+  /** The shard that the door takes for the owner, by owner. */
+  readonly #known = [0, 0, 0, 3];
+
+  constructor() {
+    super(4);
+  }
+
+  override shardOf(...key: Parameters<SimulatedShards["shardOf"]>): number {
+    return this.#known[super.shardOf(...key)]!;
+  }
+
+  /** A shard that has split says which one has the rest; it does not know that this one has split, too. */
+  override learn(shard: number): Promise<void> {
+    this.#known.forEach((known, owner) => {
+      if (known === shard && owner > shard) this.#known[owner] = shard + 1;
+    });
+    return Promise.resolve();
+  }
+
+  override async limitAll(
+    ...[shard, body, id]: Parameters<SimulatedShards["limitAll"]>
+  ): Promise<Uint8Array> {
+    const isOwner = ({ bytes, keyAt, keyBytes }: LimitEntry): boolean =>
+      super.shardOf(Keyspace.throttr, bytes, keyAt, keyBytes) === shard;
+    if (readEntries(body).every(isOwner)) return await super.limitAll(shard, body, id);
+    throw new ThrottrError("shard_moved", "");
+  }
+}
+
+describe("a shard that has split", () => {
+  it.each([
+    ["one limit, in the new shard", [1]],
+    ["limits in the old and the new shard", [0, 1]],
+    ["one limit, in the shard that the new one has split off", [2]],
+    ["limits in all three of them", [0, 1, 2]],
+  ])("its part is given back where another shard refuses: %s", async (_, charged) => {
+    shards = new SplitShards();
+    shards.callOne(3, operations.limit(inShard(3, 8)));
+    const requests = [...charged.map((shard) => inShard(shard, 2)), inShard(3, 3)];
+    expect(await shards.ask(requests)).toMatchObject({ refusedBy: charged.length });
+    expect(charged.map((shard) => remaining(shard))).toEqual(charged.map(() => 10));
+  });
+
+  it("what one of its parts was charged is given back where another part refuses", async () => {
+    shards = new SplitShards();
+    shards.callOne(2, operations.limit(inShard(2, 8)));
+    const requests = [inShard(1, 2), inShard(2, 3), inShard(3, 2)];
+    expect(await shards.ask(requests)).toMatchObject({ refusedBy: 1 });
+    expect([1, 2, 3].map((shard) => remaining(shard))).toEqual([10, 2, 10]);
+  });
 });
 
 it("two strategies for one record are refused before any shard is asked", async () => {

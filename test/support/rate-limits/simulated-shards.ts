@@ -89,14 +89,14 @@ export class SimulatedShards implements ChargingShards {
     return `${this.map.namespace}/${shard}`;
   }
 
-  learn(): Promise<void> {
+  learn(_shard: number): Promise<void> {
     throw new Error("these shards never split");
   }
 
   /** The shard of a limit's state. */
   shardOfKey(key: string): number {
     const bytes = bytesOf(key);
-    return this.shardOf(Keyspace.throttr, bytes, 0, bytes.length);
+    return this.map.shardOf(Keyspace.throttr, bytes, 0, bytes.length);
   }
 
   /** A name of a key `limit:name` that is in a shard, the `i`th of those. */
