@@ -9,7 +9,7 @@ import type { ShardClock } from "./shard-clock.ts";
 import type { Kind } from "./segment.ts";
 import { HASH_END, type Table } from "./table.ts";
 import type { U64 } from "./time.ts";
-import { FULL_SWEEP_INTERVAL_MS } from "./sizes.ts";
+import { FULL_SWEEP_INTERVAL_MS, STRETCHED_BYTES_MAX } from "./sizes.ts";
 
 /** Room beyond the budget for values that grow, so that a full shard can still be written to: 1/8. */
 const GROWTH_SHIFT = 3;
@@ -42,7 +42,9 @@ export class Space {
 
   /** The budget of now, in bytes. */
   get bytesMax(): number {
-    return this.isStretched ? this.#bytesMax + (this.#bytesMax >>> STRETCH_SHIFT) : this.#bytesMax;
+    if (!this.isStretched) return this.#bytesMax;
+    const stretched = this.#bytesMax + (this.#bytesMax >>> STRETCH_SHIFT);
+    return Math.max(this.#bytesMax, Math.min(stretched, STRETCHED_BYTES_MAX));
   }
 
   /** Says that the clock was set back. */

@@ -59,8 +59,8 @@ export interface ShardState {
   readonly isForgetting: boolean;
 }
 
-/** What the first shard of a namespace owns, or is about to, and what it knows of others. */
-export interface FirstShard {
+/** What a shard that its namespace began with owns, or is about to, and what it knows of others. */
+export interface WitnessedShard {
   readonly placement: Placement;
   readonly range: Range;
   /** Where other ranges begin. */
@@ -118,9 +118,13 @@ export interface SplitCalls {
    */
   noteSplit(begins: readonly number[]): void;
 
-  /** Asked of the witness of a namespace: stores what the first shard says of itself. */
-  witness(first: FirstShard): void;
+  /**
+   * Asked of the witness of a namespace: stores what a shard says of itself, unless it has said it of a later attempt.
+   *
+   * @param index of the shard
+   */
+  witness(index: number, said: WitnessedShard): void;
 
-  /** Asked of the witness: what the first shard has said last; null for nothing. */
-  witnessed(): FirstShard | null;
+  /** Asked of the witness: what a shard has said last; null for nothing. */
+  witnessed(index: number): WitnessedShard | null;
 }

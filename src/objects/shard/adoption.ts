@@ -13,6 +13,7 @@ import { shardName } from "../../base/names.ts";
 import { shardStub } from "../../base/stubs.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { ADOPT_ASK_MS } from "../../engine/sizes.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Journal } from "./journal.ts";
 
 /** The shard. */
@@ -38,7 +39,7 @@ export class Adoption {
   readonly #env: Environment;
   readonly #host: AdoptionHost;
   /** The question under way: calls that come meanwhile wait for the same one. */
-  #asking: Promise<void> | null = null;
+  #asking: Promise<boolean> | null = null;
   /** When the other shard is asked next, in ms since the epoch. */
   #askAtMs = 0;
 
@@ -96,10 +97,33 @@ export class Adoption {
     return isActive;
   }
 
-  /** Asks the other shard whether the range is in force, and does what follows. */
+  /**
+   * Before a call: asks the other shard whether the range is in force, and does what follows.
+   *
+   * @throws ThrottrError `shards_unsettled` where it does not answer
+   */
   async ask(): Promise<void> {
-    this.#asking ??= this.#ask().finally(() => (this.#asking = null));
-    await this.#asking;
+    if (await this.#hasAnswered()) return;
+    throw new ThrottrError(
+      "shards_unsettled",
+      "the shard that this one has its range from does not answer; nothing was applied: try again",
+    );
+  }
+
+  /** Whether the other shard has answered the question: an earlier one that is under way, or a new one. */
+  async #hasAnswered(): Promise<boolean> {
+    this.#asking ??= this.#askOnce().finally(() => (this.#asking = null));
+    return await this.#asking;
+  }
+
+  async #askOnce(): Promise<boolean> {
+    try {
+      await this.#ask();
+      return true;
+    } catch (error) {
+      logWarning("adoption_unasked", { shard: this.#host.name, error: String(error) });
+      return false;
+    }
   }
 
   async #ask(): Promise<void> {
@@ -118,10 +142,6 @@ export class Adoption {
   /** By the alarm. */
   async askByAlarm(): Promise<void> {
     this.#askAtMs = 0;
-    try {
-      await this.ask();
-    } catch (error) {
-      logWarning("adoption_unasked", { shard: this.#host.name, error: String(error) });
-    }
+    await this.#hasAnswered();
   }
 }

@@ -22,9 +22,9 @@ import type { ShardCalls } from "../../base/calls/shard.ts";
 import { shardStub } from "../../base/stubs.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import type { ShardRanges } from "../../wire/moved.ts";
+import { beginsOf, type ShardRanges } from "../../wire/moved.ts";
 import { CIRCLE, initialRange, isSameRange, type Range } from "../../wire/range.ts";
-import type { FirstShard } from "../../base/calls/splits.ts";
+import type { WitnessedShard } from "../../base/calls/splits.ts";
 import { Witness } from "./witness.ts";
 
 /** No shard of the namespace is at this place: a range that no caller asks for. */
@@ -50,7 +50,7 @@ export class ShardClaim {
   readonly #own: OwnRange;
   /** Of use in shard 0. */
   readonly #registration: Registration;
-  /** Of use in shard 0. */
+  /** Of use in shards that the namespace began with. */
   readonly #witness: Witness;
   /** `ACCEPT_DATA_LOSS`: the operator knows that data is missing, and wants to go on without it. */
   readonly #isLossAccepted: boolean;
@@ -81,7 +81,7 @@ export class ShardClaim {
     this.#own = own;
     this.#host = host;
     this.#registration = new Registration(env, namespace, journal, host);
-    this.#witness = new Witness(env, namespace, { journal, own });
+    this.#witness = new Witness(env, { namespace, index: this.#index }, { journal, own });
     this.#isLossAccepted = readSettings(env).ACCEPT_DATA_LOSS === "on";
   }
 
@@ -118,10 +118,8 @@ export class ShardClaim {
   }
 
   async #assertInitialNew(placement: Placement): Promise<void> {
-    if (this.#index === 0) {
-      const first = await this.#witness.ask();
-      if (first !== null) return await this.claim(placement);
-    }
+    // Where its loss is accepted, it has its old range, which may be less than that of its index.
+    if ((await this.#witness.ask()) !== null) return await this.claim(placement);
     if (!this.#isLossAccepted && (await this.#isMissed(placement))) throw this.#missing();
     this.#isNew = true;
   }
@@ -185,12 +183,13 @@ export class ShardClaim {
   }
 
   /**
-   * Before a split: the first shard says what it will own, so that it is missed where its database is lost.
+   * Before a split: a shard that the namespace began with says what it will own, so that it does not begin anew with more where
+   * its database is lost.
    *
    * @param begins of all ranges that it knows of then
    */
   async noteSplit(range: Range, begins: readonly number[]): Promise<void> {
-    if (this.#index === 0) await this.#witness.note(range, begins);
+    if (this.#place.kind === "initial") await this.#witness.note(range, begins);
   }
 
   /**
@@ -230,16 +229,27 @@ export class ShardClaim {
       await this.#claimSplit(placement, this.#place.from);
       return;
     }
+    await this.#claimInitial(placement, this.#place.index);
+  }
+
+  /** A shard that the namespace began with, and not the first one. */
+  async #claimInitial(placement: Placement, index: number): Promise<void> {
     const { range } = placement;
-    const { index } = this.#place;
-    const inForce = await this.#first().claim(placement, index);
+    const [inForce, before] = await Promise.all([
+      this.#first().claim(placement, index),
+      this.#witness.ask(),
+    ]);
     if (range === undefined) assertSamePlacement(inForce, placement);
     else assertSameSeed(inForce, placement);
     const { shards, fingerprint } = inForce;
     this.#shards = shards;
-    if (index >= shards) return;
-    if (range !== undefined && !isSameRange(range, initialRange(index, shards))) return;
-    this.#host.write(() => this.#journal.create({ shards, fingerprint }, []));
+    if (before !== null && !this.#isLossAccepted) throw this.#missing();
+    const isInitial = range === undefined || isSameRange(range, initialRange(index, shards));
+    if (before === null && (index >= shards || !isInitial)) return;
+    this.#host.write(() => {
+      this.#journal.create({ shards, fingerprint }, []);
+      if (before !== null) this.#inherit(before);
+    });
     // A note of data that a crash takes back would refuse a shard that has lost nothing: the platform's output
     // gate holds the call until the row is on disk.
     await this.#tell();
@@ -259,19 +269,24 @@ export class ShardClaim {
     this.#registration.begin();
   }
 
-  /** The shards that shard 0 has split off are where they were. */
-  #inherit({ placement: { shards }, range, begins, attempt }: FirstShard): void {
-    if (isSameRange(range, initialRange(0, shards))) return;
+  /** The shards that this one has split off are where they were. */
+  #inherit({ placement: { shards }, range, begins, attempt }: WitnessedShard): void {
+    if (isSameRange(range, initialRange(this.#index, shards))) return;
     this.#journal.split.inherit(range, begins, attempt);
   }
 
   /**
-   * A shard that a split has made has its data from the shard that split. One without data that shard 0 knows of has lost it.
+   * A shard that a split has made has its data from the shard that split. One without data has lost it if the shard knows of it
+   * that the namespace began with and that had its range then.
    *
    * @param from where its range begins
    */
   async #claimSplit(placement: Placement, from: number): Promise<void> {
-    const { shards, begins } = await this.#firstRanges(placement);
+    const first = await this.#firstRanges(placement);
+    const { shards } = first;
+    const index = Math.floor((from * shards) / CIRCLE);
+    const above = index === 0 ? first : await this.#shard(index).ranges(placement);
+    const begins = [...beginsOf(first), ...beginsOf(above)];
     if (!begins.includes(from)) return;
     if (!this.#isLossAccepted) throw this.#missing();
     const to = Math.min(CIRCLE, ...begins.filter((at) => at > from)) % CIRCLE;

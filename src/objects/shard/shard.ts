@@ -24,10 +24,10 @@ import type {
 } from "../../base/calls/shard.ts";
 import type {
   AdoptOutcome,
-  FirstShard,
   ShardState,
   SplitFigures,
   Verdict,
+  WitnessedShard,
 } from "../../base/calls/splits.ts";
 import { shardName } from "../../base/names.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
@@ -56,8 +56,8 @@ import { writeMoved, type ShardRanges } from "../../wire/moved.ts";
 /** What a method of `ShardCalls` is called with. */
 type Asked<Method extends keyof ShardCalls> = Parameters<ShardCalls[Method]>;
 
-/** Key of what the witness of a namespace knows. */
-const WITNESSED = "witnessed";
+/** Key of what the witness of a namespace knows of a shard. */
+const witnessedKey = (index: number): string => `witnessed/${index}`;
 
 /** What a shard can be asked for is described in `ShardCalls`. */
 export class Shard extends DurableObject<Environment> implements ShardCalls {
@@ -312,12 +312,14 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     this.#splits.splitting.noteSplit(...asked);
   }
 
-  witness(first: FirstShard): void {
-    this.ctx.storage.kv.put(WITNESSED, first);
+  witness(...[index, said]: Asked<"witness">): void {
+    const { attempt = 0 } = this.witnessed(index) ?? {};
+    // A call of an attempt that was given up may come late.
+    if (said.attempt >= attempt) this.ctx.storage.kv.put(witnessedKey(index), said);
   }
 
-  witnessed(): FirstShard | null {
-    return this.ctx.storage.kv.get<FirstShard>(WITNESSED) ?? null;
+  witnessed(index: number): WitnessedShard | null {
+    return this.ctx.storage.kv.get<WitnessedShard>(witnessedKey(index)) ?? null;
   }
 
   /** Data that can't be read is data all the same: shard 0 must not take the namespace for a new one. */

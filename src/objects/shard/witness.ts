@@ -1,13 +1,15 @@
 /**
- * Witness: an object that knows what the first shard of a namespace owns, so that the loss of that shard's database is noticed.
+ * Witness: an object that knows what the shards own that a namespace began with, so that one whose database is lost does not begin
+ * anew with more than it had.
  *
- * All other shards are missed by the one that they have their data from. The first shard has none above it, and shards that it has
- * split off are found by their hashes, which it alone knew. So before data lies outside of the first shard, the object `namespace/witness`
- * stores what the first one says of ranges. A first shard without data asks it once, before it begins anew.
+ * Shards that splits have made are missed by the one that they have their data from. Those that the namespace began with have none
+ * above them, and shards that they have split off are found by their hashes, which they alone knew. So before data lies outside of
+ * such a shard, the object `namespace/witness` stores what it says of ranges. A shard without data asks it once, before it begins anew.
+ * The first shard also tells it that others have data: so its own loss is noticed.
  *
  * A split that is given up leaves a witness that knows a range too many: that range is then empty where the loss is accepted.
  */
-import type { FirstShard } from "../../base/calls/splits.ts";
+import type { WitnessedShard } from "../../base/calls/splits.ts";
 import type { Environment } from "../../base/environment.ts";
 import { logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
@@ -17,35 +19,38 @@ import { isSameRange, type Range } from "../../wire/range.ts";
 import type { Journal } from "./journal.ts";
 import { initialRanges, type OwnRange } from "./own-range.ts";
 
-/** As the first shard of a namespace uses it. */
+/** As a shard uses it that its namespace began with. */
 export class Witness {
   readonly #env: Environment;
   readonly #namespace: string;
+  /** Of the shard. */
+  readonly #index: number;
   readonly #journal: Journal;
   readonly #own: OwnRange;
 
   constructor(
     env: Environment,
-    namespace: string,
+    { namespace, index }: { namespace: string; index: number },
     { journal, own }: { journal: Journal; own: OwnRange },
   ) {
     this.#env = env;
     this.#namespace = namespace;
+    this.#index = index;
     this.#journal = journal;
     this.#own = own;
   }
 
-  /** What the first shard had; null where it had all of the namespace's data, or none. */
-  async ask(): Promise<FirstShard | null> {
-    return await orIfUnknown(this.#stub().witnessed(), () => null);
+  /** What the shard had; null where it has not split, and is not the first one with data outside of it. */
+  async ask(): Promise<WitnessedShard | null> {
+    return await orIfUnknown(this.#stub().witnessed(this.#index), () => null);
   }
 
-  /** Before a split of the first shard: says what it will own. Fails where the witness can't be reached. */
+  /** Before a split of the shard: says what it will own. Fails where the witness can't be reached. */
   async note(range: Range, begins: readonly number[]): Promise<void> {
     const { placement, split } = this.#journal;
     const { shards, fingerprint } = placement!;
     const { from, to } = range;
-    await this.#stub().witness({
+    await this.#stub().witness(this.#index, {
       placement: { shards, fingerprint },
       range: { from, to },
       begins: [...begins],
@@ -54,7 +59,7 @@ export class Witness {
     this.#journal.isWitnessed = true;
   }
 
-  /** Notes what lies outside of the first shard already, if that was not done: data of before, or of other first writes. */
+  /** Of the first shard: notes what lies outside of it already, if that was not done: data of before, or of other first writes. */
   async noteOthers(): Promise<void> {
     if (this.#journal.isWitnessed || !this.#hasOthers()) return;
     try {
