@@ -11,6 +11,7 @@ type Package = typeof entry;
 type ThrottrBinding = entry.clients.ThrottrBinding;
 type ThrottrClient = entry.clients.ThrottrClient;
 type ClientOptions = entry.clients.ClientOptions;
+type Transport = entry.clients.Transport;
 /** A Worker's isolate has one clock, and work that it must ask the platform to wait for. */
 export type Runtime = "worker" | "client";
 
@@ -50,14 +51,20 @@ const bindingOf = (world: World, life: RunningLife, random: Random): ThrottrBind
     exchange: async (message: Uint8Array) => await callBinding(world, life, random, message),
   }) as unknown as ThrottrBinding;
 
+interface PackageOptions extends ClientOptions {
+  readonly runtime?: Runtime;
+  /** Sees each message before it is sent. */
+  readonly onMessage?: (message: Uint8Array) => void;
+}
+
 /** A client of the package, over HTTP or a service binding. */
 export function clientOf(
   world: World,
   life: RunningLife,
   random: Random,
-  options: ClientOptions & { readonly runtime?: Runtime } = {},
+  options: PackageOptions = {},
 ): ThrottrClient {
-  const { runtime, ...rest } = options;
+  const { runtime, onMessage, ...rest } = options;
   const {
     ThrottrClient: Client,
     http,
@@ -66,5 +73,13 @@ export function clientOf(
   const transport = random.chance(0.5)
     ? http(SERVER)
     : serviceBinding(bindingOf(world, life, random));
-  return new Client(transport, rest);
+  return new Client(onMessage === undefined ? transport : watched(transport, onMessage), rest);
 }
+
+const watched = (transport: Transport, onMessage: (message: Uint8Array) => void): Transport => ({
+  exchange: async (message, signal) => {
+    onMessage(message);
+    return await transport.exchange!(message, signal);
+  },
+  connect: (events) => transport.connect(events),
+});

@@ -1,13 +1,13 @@
 /**
- * Clients share semaphores: by their connections, over the yrmcds protocol, and by leases, over all doors. Holders sleep, are cut,
- * close, and are reset with their Hubs; in the end only leases hold anything.
+ * Clients share semaphores: by their connections, over the yrmcds protocol, and by leases, over all doors and by the package's
+ * client. Holders sleep, are cut, close, and are reset with their Hubs; in the end only leases hold anything.
  */
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import type { Plan } from "../campaign/plan.ts";
 import { History, type Violation } from "../checks/history.ts";
+import { checkHolds, type Hold } from "../checks/holds.ts";
 import { checkSemaphores } from "../checks/semaphores.ts";
 import type {
-  SemaphoreCall,
   SemaphoreOperation,
   SemaphoreOutcome,
   SemaphoreRules,
@@ -19,25 +19,25 @@ import { pause, startClients, type Client } from "./client.ts";
 import { Pipe } from "./pipe.ts";
 import type { Port } from "./port.ts";
 import { bindingPort, httpPort } from "./ports.ts";
-import { callLease, type Told } from "./semaphores/leases.ts";
+import type { Told } from "./semaphores/leases.ts";
+import { PackageHolder } from "./semaphores/package-holder.ts";
 import { outcomeOfYrmcds, yrmcdsRequest } from "./semaphores/yrmcds.ts";
 import { bytesOf } from "./records/commands.ts";
+import { Calls } from "./semaphores/calls.ts";
+import { leaseIdOf, maximumOf, nameOf, NAMES, PREFIX } from "./semaphores/choice.ts";
 import { shardsOf } from "./shards.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "./socket-port.ts";
 import { YRMCDS, type WireKind } from "./wire.ts";
 
-const NAMES = 5;
-const PREFIX = "semaphores:";
-const MAXIMUM = 6;
 const LEASE_MS = { least: 50, most: 120_000 };
 /** Most requests that a connection sends without waiting for replies. */
 const PIPELINED_MOST = 6;
 /** How often a client ends its connection: with a goodbye, or without one. */
 const END_SHARE = 0.03;
 const DESTROY_SHARE = 0.03;
-/** By then nothing is left of a request whose connection has ended, or that was given up. */
-const SETTLED_MS = 240_000;
 const WIRES: readonly WireKind[] = ["websocket", "tcp", "gateway"];
+/** Of the holders by leases: those that use the package's client. */
+const PACKAGE_SHARE = 0.4;
 const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];
 const DAY_MS = 86_400_000;
 const HOLDER_TIMEOUT_MS = 15_000;
@@ -49,6 +49,7 @@ const AT_ONCE = { holderTimeoutMs: 0, slackMs: 2000 };
 export class Semaphores implements Workload {
   readonly name = "semaphores";
   readonly #plan: Plan;
+  readonly #holds: Hold[] = [];
   #history!: History<SemaphoreOperation, SemaphoreOutcome>;
 
   constructor(plan: Plan) {
@@ -58,9 +59,11 @@ export class Semaphores implements Workload {
   start(world: World): void {
     this.#history = new History(world.moments);
     startClients(world, this.name, this.#plan, async (client) => {
-      await (client.random.chance(0.5)
-        ? new ConnectionHolder(client, this.#history).work()
-        : new LeaseHolder(client, this.#history).work());
+      const isConnection = client.random.chance(0.5);
+      if (isConnection) await new ConnectionHolder(client, this.#history).work();
+      else if (client.random.fork("way of leases").chance(PACKAGE_SHARE))
+        await new PackageHolder(client, this.#history, this.#holds).work();
+      else await new LeaseHolder(client, this.#history).work();
     });
   }
 
@@ -89,7 +92,8 @@ export class Semaphores implements Workload {
     const calls = this.#history.calls.filter(
       ({ operation }) => !hasOthers || operation.type !== "stats",
     );
-    return checkSemaphores(calls, world.witness.facts, rulesOf(this.#plan));
+    const { facts } = world.witness;
+    return [...checkSemaphores(calls, facts, rulesOf(this.#plan)), ...checkHolds(this.#holds)];
   }
 }
 
@@ -102,52 +106,6 @@ function rulesOf(plan: Plan): SemaphoreRules {
     undoneWithinMs: 0,
     ...(plan.hasFaults ? { holderTimeoutMs: HOLDER_TIMEOUT_MS, slackMs: SLACK_MS } : AT_ONCE),
   };
-}
-
-const nameOf = (index: number): string => `${PREFIX}${index}`;
-
-/** Notes calls and what they came to. */
-class Calls {
-  readonly #world: World;
-  readonly #history: History<SemaphoreOperation, SemaphoreOutcome>;
-  readonly #client: number;
-  made = 0;
-
-  constructor(
-    world: World,
-    history: History<SemaphoreOperation, SemaphoreOutcome>,
-    client: number,
-  ) {
-    this.#world = world;
-    this.#history = history;
-    this.#client = client;
-  }
-
-  begin(
-    door: Port["door"],
-    connection: number | null,
-    operation: SemaphoreOperation,
-  ): SemaphoreCall {
-    this.made++;
-    this.#world.operations++;
-    return this.#history.begin({ client: this.#client, door, connection, operation });
-  }
-
-  end(call: SemaphoreCall, told: Told): void {
-    if (told !== "unknown") {
-      this.#history.end(call, told);
-      return;
-    }
-    this.#history.giveUp(call);
-    this.#world.time.after(SETTLED_MS, () => this.#history.settle(call));
-  }
-
-  async lease(port: Port, operation: SemaphoreOperation): Promise<Told> {
-    const call = this.begin(port.door, null, operation);
-    const told = await callLease(port, operation);
-    this.end(call, told);
-    return told;
-  }
 }
 
 /** Holds by its connection. */
@@ -224,9 +182,6 @@ function requestOf(random: Random): SemaphoreOperation {
   return { type: "stats" };
 }
 
-const maximumOf = (random: Random, resources: number): number =>
-  Math.max(resources, 1 + random.int(MAXIMUM));
-
 /** Holds by leases. */
 class LeaseHolder {
   readonly #client: Client;
@@ -277,9 +232,4 @@ class LeaseHolder {
     if (at < 0.8) return { type: "renew lease", name: known.name, leaseId, ttlMs };
     return { type: "release lease", name: known.name, leaseId };
   }
-}
-
-function leaseIdOf(random: Random): string {
-  const hex = Buffer.from(random.bytes(16)).toString("hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20)}`;
 }
