@@ -21,6 +21,7 @@ import type { ShardRow, Shards } from "../../src/wire/shards.ts";
 import { bytesOf } from "../support/frames/index.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import { open } from "../support/pool/binding.ts";
+import { hubStub } from "../support/pool/hubs.ts";
 import { holdSync } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
@@ -235,6 +236,25 @@ describe("a split of a shard", () => {
     await splits.expectQuotas(quotas);
   });
 
+  it("a shard that restarts during the copy gives the split up where SHARDS_MAX no longer admits it", async () => {
+    const { splits, quotas } = await filled();
+    const upper = hexOfHash(2 ** 29);
+    await holdSync(splits.stub(upper));
+    await splits.begin("0", 2 ** 29);
+    await splits.until(upper, (state) => state !== null);
+    // Beside the copy nothing can be put to sleep, as `withSettings` does.
+    const settings = await runInDurableObject(hubStub(0, "variables"), (hub) => hub.settings);
+    const before = { ...settings };
+    Object.assign(settings, { SHARDS_MAX: 1 });
+    await splits.restart(true);
+    const { split, splitProblem } = await splits.state();
+    Object.assign(settings, before);
+    expect([split, splitProblem]).toEqual([null, expect.stringContaining("SHARDS_MAX=1")]);
+    await runDurableObjectAlarm(splits.stub(upper));
+    expect(await splits.stub(upper).shardState()).toBeNull();
+    await splits.expectQuotas(quotas);
+  });
+
   it("a new shard that was never told asks the other one when a request comes, which says that it could not tell", async () => {
     const { splits, quotas } = await filled();
     const upper = await splits.begin();
@@ -367,6 +387,8 @@ describe("the shards of a namespace over HTTP", () => {
     expect(await codeOf({ shard: "00000001" })).toEqual([409, "split_refused"]);
     expect(await codeOf({ shard: "0", at: CIRCLE - 1 })).toEqual([409, "split_refused"]);
     expect(await codeOf({ shard: "0", at: 1 })).toEqual([409, "split_refused"]);
+    // A refusal repeats the name.
+    expect(await codeOf({ shard: "0".repeat(9) })).toEqual([400, "body_invalid"]);
     expect(await codeOf({ shard: "0", namespace: "other" })).toEqual([400, "namespace_mismatch"]);
     expect((await splits.state()).split).toBeNull();
   });

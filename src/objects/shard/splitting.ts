@@ -125,6 +125,8 @@ export class Splitting {
     const { split, attempt } = this.#host.journal.split;
     if (split === null) return;
     if (split.phase === SplitPhase.given) this.#host.waitUntil(this.#tell(split.at));
+    // So an operator can stop a split that ends the shard again and again.
+    else if (!this.#isWideEnough(split.at)) this.giveUp(this.#tooNarrow);
     else this.#host.waitUntil(this.#beginAgain(split.at, attempt));
   }
 

@@ -9,6 +9,8 @@ import { ok, route } from "./route.ts";
 import { adminBody } from "./schemas/namespace.ts";
 import { count, counted, integer } from "./schemas/parts.ts";
 
+/** Of 8 hex digits; an index is shorter. */
+const LABEL_LENGTH_MAX = 8;
 const label = v.pipe(
   v.string(),
   v.description(
@@ -58,6 +60,7 @@ const splitBody = v.strictObject({
   ...adminBody.entries,
   shard: v.pipe(
     v.string("expected the name of a shard, as GET /v1/shards shows it"),
+    v.maxLength(LABEL_LENGTH_MAX, `expected at most ${LABEL_LENGTH_MAX} characters`),
     v.description("As `GET /v1/shards` shows it."),
   ),
   at: v.exactOptional(
