@@ -19,6 +19,7 @@ import {
   writeCountsMark,
   writeImage,
   writeRowHeader,
+  writeTombstone,
 } from "./image.ts";
 import type { ShardClock } from "./shard-clock.ts";
 import { IMAGE_AT, keyLengthOf, Kind, kindOf, LOW, META, type Segment } from "./segment.ts";
@@ -78,8 +79,11 @@ export class Commit {
 
   /** The record in the slot is about to be removed before its time. */
   removed(segment: Segment, slot: number): void {
-    let at = this.#imageOf(segment, slot);
-    if (at < 0) at = this.#append(segment, slot);
+    const at = this.#imageOf(segment, slot);
+    if (at < 0) {
+      writeTombstone(this.#out, segment, slot);
+      return;
+    }
     const { view } = this.#out;
     const valueBytes = imageBytes(view, at) - IMAGE_HEADER_BYTES - view.getUint16(at + 2, true);
     view.setUint8(at, ImageKind.tombstone);

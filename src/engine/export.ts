@@ -5,7 +5,7 @@
  *     row  = key size u16, kind u8, unit u8, expiry u64 (ns since the epoch), value size u32, key, value
  *
  * Little-endian; the value of a counter is its quota, u64. A page is found in one walk over all
- * records, which keeps keys only.
+ * records, which keeps keys only, and then written in steps.
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import type { Keyspace } from "../wire/keyspace.ts";
@@ -15,6 +15,7 @@ import { LiveFilter } from "./live.ts";
 import type { Records } from "./records.ts";
 import type { ScanQuery } from "./scan-query.ts";
 import { HIGH, KEY_AT, Kind, LOW, type Segment } from "./segment.ts";
+import { EXPORT_STEP_ROWS } from "./sizes.ts";
 import type { U64 } from "./time.ts";
 import type { Steps } from "./walk.ts";
 
@@ -30,7 +31,7 @@ export class Export {
   }
 
   /**
-   * The first records behind a key, in the order of keys. A page that is not the last one has a record at least, which says
+   * The first records behind a key, in the order of keys: `ORDERED_PAGE_ROWS_MAX` at most. A page that is not the last one has a record at least, which says
    * where to go on: where all that were found are gone by the end of the walk, another walk goes on behind them.
    *
    * @param after null for the first page
@@ -47,35 +48,39 @@ export class Export {
     for (let behind = after; ;) {
       const filter = new LiveFilter(records, keyspace, prefixes, prefix);
       const { keys, isAll } = yield* firstKeys(records, filter, behind, options);
-      const page = this.#write(keyspace, keys, isAll, bytesMax);
+      const page = yield* this.#write(keyspace, keys, isAll, bytesMax);
       if (page !== null) return page;
       behind = keys.at(-1)!;
     }
   }
 
   /** Null where a page has no record, and is not the last one. */
-  #write(
+  *#write(
     keyspace: Keyspace,
     keys: readonly Uint8Array[],
     isAll: boolean,
     bytesMax: number,
-  ): Uint8Array<ArrayBuffer> | null {
+  ): Steps<Uint8Array<ArrayBuffer> | null> {
     const records = this.#records;
     const out = new ByteWriter(4096);
     out.reserve(EXPORT_PAGE_HEADER_BYTES);
     let rows = 0;
     let isWhole = isAll;
-    visitKeys(records, keyspace, keys, (segment, slot) => {
+    const visit = (segment: Segment, slot: number): boolean => {
       // The record may have grown since its key was found.
       const bytes = out.length - EXPORT_PAGE_HEADER_BYTES + rowBytesOf(segment, slot);
-      if (rows > 0 && bytes > bytesMax) {
-        isWhole = false;
-        return false;
-      }
+      if (rows > 0 && bytes > bytesMax) return false;
       writeRow(out, segment, slot, records.realEnd(segment, slot));
       rows++;
       return true;
-    });
+    };
+    for (let from = 0; from < keys.length; from += EXPORT_STEP_ROWS) {
+      if (from > 0) yield;
+      const next = keys.slice(from, from + EXPORT_STEP_ROWS);
+      if (visitKeys(records, keyspace, next, visit)) continue;
+      isWhole = false;
+      break;
+    }
     if (rows === 0 && !isWhole) return null;
     out.bytes[0] = isWhole ? 1 : 0;
     out.view.setUint16(1, rows, true);

@@ -9,9 +9,14 @@ import { compareBytes } from "../wire/bytes.ts";
 import type { LiveFilter } from "./live.ts";
 import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
-import type { Segment } from "./segment.ts";
+import { HASH, type Segment } from "./segment.ts";
 import { Walk, type Steps } from "./walk.ts";
-import { FIRST_KEYS_SLACK, FIRST_KEYS_SLACK_BYTES } from "./sizes.ts";
+import {
+  FIRST_KEYS_SLACK,
+  FIRST_KEYS_SLACK_BYTES,
+  ORDERED_PAGE_ROWS_MAX,
+  ORDERED_STEP_KEYS,
+} from "./sizes.ts";
 
 interface Found {
   readonly key: Uint8Array;
@@ -31,7 +36,7 @@ class FirstKeys {
   #sortAtBytes = FIRST_KEYS_SLACK_BYTES;
 
   /** @param bytesMax of all rows; a single one may have more */
-  constructor(keysMax = Infinity, bytesMax = Infinity) {
+  constructor(keysMax: number, bytesMax = Infinity) {
     this.#keysMax = keysMax;
     this.#bytesMax = bytesMax;
   }
@@ -41,18 +46,9 @@ class FirstKeys {
     return this.#last;
   }
 
-  /** Adds the key of a record. @param bytes of the row that the record has on the page */
-  addKeyOf(segment: Segment, slot: number, bytes: number): void {
-    if (this.#last !== null && isBehind(segment, slot, this.#last)) return;
-    this.#add(segment.keyOf(slot), bytes);
-  }
-
-  /** Adds another key, in place of the one that a record has. */
+  /** Adds a key. @param bytes of the row that its record has on the page */
   add(key: Uint8Array, bytes: number): void {
-    if (this.#last === null || compareKeys(key, this.#last) <= 0) this.#add(key, bytes);
-  }
-
-  #add(key: Uint8Array, bytes: number): void {
+    if (this.#last !== null && compareKeys(key, this.#last) > 0) return;
     this.#found.push({ key, bytes });
     this.#bytes += bytes;
     if (this.#found.length >= this.#sortAt || this.#bytes >= this.#sortAtBytes) this.#keepFirst();
@@ -78,23 +74,24 @@ class FirstKeys {
       this.#last = found[count - 1]!.key;
       found.length = count;
     }
-    this.#sortAt = 2 * count + FIRST_KEYS_SLACK;
+    this.#sortAt = count + FIRST_KEYS_SLACK;
     this.#sortAtBytes = 2 * this.#bytes + FIRST_KEYS_SLACK_BYTES;
   }
 }
 
 /** Which keys `firstKeys` looks for, and how many. */
 interface FirstKeysOptions {
-  /** Records for which it is false are left out. */
-  readonly isAsked?: (segment: Segment, slot: number) => boolean;
   /**
-   * The key that a record is ordered by, null to leave it out; its own unless given.
+   * Records for which it is false are left out.
    *
    * @param last keys behind it may be left out; null while there is room for all
    */
-  readonly keyOf?: (segment: Segment, slot: number, last: Uint8Array | null) => Uint8Array | null;
+  readonly isAsked?: (segment: Segment, slot: number, last: Uint8Array | null) => boolean;
+  /** The key that a record is ordered by, null to leave it out; its own unless given. */
+  readonly keyOf?: (segment: Segment, slot: number) => Uint8Array | null;
   /** Bytes of the row that a record has on the page; those of its key unless given. */
   readonly bytesOf?: (segment: Segment, slot: number) => number;
+  /** `ORDERED_PAGE_ROWS_MAX` at most, whatever is asked for. */
   readonly keysMax?: number;
   /** Of all rows; a single one may have more. */
   readonly bytesMax?: number;
@@ -121,40 +118,65 @@ export function* firstKeys(
   after: Uint8Array | null,
   options: FirstKeysOptions,
 ): Steps<FirstKeysFound> {
-  const { isAsked, keyOf, bytesOf, keysMax, bytesMax, liveMax = Infinity } = options;
-  const first = new FirstKeys(keysMax, bytesMax);
+  const { isAsked, keyOf, bytesOf, keysMax = Infinity, bytesMax, liveMax = Infinity } = options;
+  const first = new FirstKeys(Math.min(keysMax, ORDERED_PAGE_ROWS_MAX), bytesMax);
+  const mayBeFirst = (segment: Segment, slot: number): boolean => {
+    if (isAsked !== undefined && !isAsked(segment, slot, first.last)) return false;
+    if (keyOf !== undefined) return true;
+    if (after !== null && !isBehind(segment, slot, after)) return false;
+    return first.last === null || !isBehind(segment, slot, first.last);
+  };
+  const gather = (segment: Segment, slot: number): void => {
+    const key = keyOf === undefined ? segment.keyOf(slot) : keyOf(segment, slot);
+    if (key === null || (after !== null && compareKeys(key, after) <= 0)) return;
+    first.add(key, bytesOf?.(segment, slot) ?? key.length);
+  };
   let live = 0;
-  yield* new Walk(records.table).visit((segment) => {
+  /** Of the keys that a step may gather. */
+  let keysLeft = ORDERED_STEP_KEYS;
+  yield* new Walk(records.table).visitParts((segment, from, to) => {
+    const { slots } = segment;
+    const all: number[] = [];
     filter.forEach(segment, (slot) => {
-      if (++live > liveMax) return;
-      if (isAsked !== undefined && !isAsked(segment, slot)) return;
-      if (keyOf !== undefined) {
-        const key = keyOf(segment, slot, first.last);
-        if (key === null || (after !== null && compareKeys(key, after) <= 0)) return;
-        first.add(key, bytesOf?.(segment, slot) ?? key.length);
-        return;
-      }
-      if (after !== null && !isBehind(segment, slot, after)) return;
-      first.addKeyOf(segment, slot, bytesOf?.(segment, slot) ?? segment.keyBytesOf(slot));
+      if (slots[slot + HASH]! >= from) all.push(slot);
     });
-    return live <= liveMax;
+    const found = all.filter((slot) => mayBeFirst(segment, slot));
+    const isCut = found.length > keysLeft;
+    const end = isCut ? Math.max(from + 1, hashAt(segment, found, keysLeft)) : to;
+    const isVisited = (slot: number): boolean => slots[slot + HASH]! < end;
+    live += isCut ? all.filter(isVisited).length : all.length;
+    if (live > liveMax) return null;
+    for (const slot of isCut ? found.filter(isVisited) : found) gather(segment, slot);
+    keysLeft = isCut ? ORDERED_STEP_KEYS : keysLeft - found.length;
+    return end;
   });
+  if (keysLeft < ORDERED_STEP_KEYS) yield;
   return { ...first.end(), live };
+}
+
+/** The hash that comes at an index in the order of hashes of the records in some slots. */
+function hashAt({ slots }: Segment, of: readonly number[], index: number): number {
+  return Uint32Array.from(of, (slot) => slots[slot + HASH]!).toSorted()[index]!;
 }
 
 function compareKeys(a: Uint8Array, b: Uint8Array): number {
   return compareBytes(a, 0, a.length, b, 0, b.length);
 }
 
-/** Visits the records under keys, in the order given, that are still live. False ends it. */
+/**
+ * Visits the records under keys, in the order given, that are still live. False ends it.
+ *
+ * @returns false when a visit has ended it
+ */
 export function visitKeys(
   records: Records,
   keyspace: Keyspace,
   keys: readonly Uint8Array[],
   visit: (segment: Segment, slot: number) => boolean | void,
-): void {
+): boolean {
   for (const key of keys) {
     if (records.find(keyspace, key, 0, key.length) === 0) continue;
-    if (visit(records.segment, records.slot) === false) return;
+    if (visit(records.segment, records.slot) === false) return false;
   }
+  return true;
 }

@@ -69,23 +69,44 @@ export function readRowHeader(row: DataView): number {
 export function writeImage(out: ByteWriter, segment: Segment, slot: number): number {
   const { slots, arena } = segment;
   const meta = slots[slot + META]!;
-  const keyLength = keyLengthOf(meta);
   const isBuffer = kindOf(meta) === Kind.buffer;
   const valueBytes = isBuffer ? slots[slot + LOW]! : 0;
+  const at = writeKey(out, segment, slot, kindOf(meta) | (unitOf(meta) << 2), valueBytes);
+  patchImage(out.view, at, segment, slot, isBuffer);
+  if (valueBytes > 0) {
+    const valueAt = segment.valueAt(slot);
+    const to = at + IMAGE_HEADER_BYTES + keyLengthOf(meta);
+    out.bytes.set(arena.subarray(valueAt, valueAt + valueBytes), to);
+  }
+  return at;
+}
+
+/** Appends the tombstone of the record in a slot: its value is not copied. */
+export function writeTombstone(out: ByteWriter, segment: Segment, slot: number): void {
+  const at = writeKey(out, segment, slot, ImageKind.tombstone, 0);
+  patchImage(out.view, at, segment, slot, true);
+  out.view.setUint32(at + IMAGE_VALUE, 0, true);
+}
+
+/** Appends tag, keyspace and key of an image, with room for its other fields and its value; returns where it begins. */
+function writeKey(
+  out: ByteWriter,
+  { slots, arena }: Segment,
+  slot: number,
+  tag: number,
+  valueBytes: number,
+): number {
+  const meta = slots[slot + META]!;
+  const keyLength = keyLengthOf(meta);
   const at = out.reserve(IMAGE_HEADER_BYTES + keyLength + valueBytes);
   const { view } = out;
-  view.setUint8(at, kindOf(meta) | (unitOf(meta) << 2));
+  view.setUint8(at, tag);
   view.setUint8(at + 1, keyspaceOf(meta));
   view.setUint16(at + 2, keyLength, true);
-  patchImage(view, at, segment, slot, isBuffer);
   const keyAt = slots[slot + KEY_AT]!;
   const target = out.bytes;
   const from = at + IMAGE_HEADER_BYTES;
   for (let i = 0; i < keyLength; i++) target[from + i] = arena[keyAt + i]!;
-  if (valueBytes > 0) {
-    const valueAt = segment.valueAt(slot);
-    target.set(arena.subarray(valueAt, valueAt + valueBytes), from + keyLength);
-  }
   return at;
 }
 

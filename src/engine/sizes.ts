@@ -156,14 +156,28 @@ export const REMOVE_STEP_RECORDS = 4096;
 export const LISTING_PART_BYTES = 16 * 1024;
 /** Fragments of one call to a shard: about 64 KiB, so that one caller does not hold up the shard's others. */
 export const LISTING_CALL_FRAGMENTS = 32;
-/** The gathered keys are sorted when there are twice the keys of the page so far, and this many more. */
-export const FIRST_KEYS_SLACK = 256;
-/** The same for bytes: names may have 65,535. */
+/**
+ * Rows of a page in the order of keys, at most: new keys are put in order with all of them in one step. A page is a walk over all
+ * records, so much smaller ones make an export longer.
+ */
+export const ORDERED_PAGE_ROWS_MAX = 2000;
+/** Keys that a step of a walk in the order of keys looks up, or copies to put them in order: about 2 ms. */
+export const ORDERED_STEP_KEYS = 1024;
+/** Rows of a page of an export that one step writes: each takes a look-up or two. */
+export const EXPORT_STEP_ROWS = 500;
+/** The gathered keys are put in order with those of the page so far when there are this many: the others are in order already. */
+export const FIRST_KEYS_SLACK = 1024;
+/** They are also when their rows have twice the bytes of the page so far, and this many more: names may have 65,535 bytes. */
 export const FIRST_KEYS_SLACK_BYTES = 1 << 20;
 /** Pages of all objects that are asked at once: what a merge holds, so that many of them fit an isolate of 128 MB. */
 export const MERGE_PAGES_BYTES = 256 << 10;
 /** However many objects there are: smaller pages would be mostly calls. */
 export const MERGE_PAGE_BYTES_MIN = 4 << 10;
+/**
+ * Pages of an export of all shards of a range that has split, which are asked at once: the isolate has 128 MB. Of up to 16
+ * shards, each gives a page of the size that was asked for.
+ */
+export const EXPORT_PAGES_BYTES = 16 << 20;
 /** Fragments are sent in chunks of about this size: the caller's room is asked for between two. */
 export const FRAGMENTS_CHUNK_BYTES = 32 << 10;
 /** What the last fragment may grow to when rows have come meanwhile. A full one has 2 KiB. */

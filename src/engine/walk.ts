@@ -14,6 +14,13 @@ export type Steps<Result> = Generator<void, Result>;
 /** False ends the walk. */
 type Visit = (segment: Segment) => boolean | void;
 
+/**
+ * Visits the records of a segment whose hashes lie from `from` on, up to `to`, where the segment ends.
+ *
+ * @returns the hash where it ended: before `to` to go on in the next step, from there on; null to end the walk
+ */
+type VisitPart = (segment: Segment, from: number, to: number) => number | null;
+
 export class Walk {
   readonly #table: Table;
   /** Slots that this step has visited. */
@@ -33,6 +40,20 @@ export class Walk {
       }
       if (visit(this.#table.segmentAt(hash)) === false) return;
       hash = this.#table.hashAfter(hash);
+    }
+  }
+
+  /** Visits all segments, each in as many steps as the visit wants: for visits that cost more than a look at each slot. */
+  *visitParts(visit: VisitPart): Steps<void> {
+    for (let from = 0; from < HASH_END;) {
+      const segment = this.#table.segmentAt(from);
+      const to = this.#table.hashAfter(from);
+      const end = this.take(segment) ? visit(segment, from, to) : from;
+      if (end === null) return;
+      from = end;
+      if (end === to) continue;
+      yield;
+      this.#looked = 0;
     }
   }
 

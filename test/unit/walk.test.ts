@@ -1,13 +1,21 @@
-/** What walks over all records cost: slots that a step looks at, counted and never timed. */
+/** What walks over all records cost: slots, rows and bytes of a step, counted and never timed. */
 import fc from "fast-check";
 import { afterEach, describe, expect, inject, it, vi } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
+import { EXPORT_PAGE_HEADER_BYTES } from "../../src/engine/export.ts";
 import type { ListingQuery } from "../../src/engine/listing.ts";
 import type { ScanQuery } from "../../src/engine/scan-query.ts";
-import type { Segment } from "../../src/engine/segment.ts";
+import { Segment } from "../../src/engine/segment.ts";
 import { HASH_END, Table } from "../../src/engine/table.ts";
-import { WALK_STEP_SLOTS } from "../../src/engine/sizes.ts";
+import {
+  ORDERED_PAGE_ROWS_MAX,
+  EXPORT_STEP_ROWS,
+  ORDERED_STEP_KEYS,
+  WALK_STEP_SLOTS,
+} from "../../src/engine/sizes.ts";
 import type { Steps } from "../../src/engine/walk.ts";
+import { ByteWriter } from "../../src/wire/bytes.ts";
+import { EXPORT_ROW_BYTES } from "../../src/wire/edge/command.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import { bytesOf, edgeBatch, FOREVER, insert, purge, set, ttlMs } from "../support/frames/index.ts";
@@ -26,6 +34,27 @@ const LISTING: ListingQuery = { rows: "list", valueSize: 8, keyspace: 0, prefixe
 
 const engineOf = (): Engine =>
   new Engine({ hashKey: { low: seed, high: 1 }, bytesMax: 96 << 20, isCounting: true });
+
+/** Keys of a page in the form of `wire/page.ts`. */
+function listedKeys(page: Uint8Array): string[] {
+  const reader = new PageReader(page);
+  const keys: string[] = [];
+  while (reader.next()) keys.push(textOf(reader.key()));
+  return keys;
+}
+
+/** Keys of a page of an export of counters. */
+function exportedKeys(page: Uint8Array): string[] {
+  const keys: string[] = [];
+  for (let at = EXPORT_PAGE_HEADER_BYTES; at < page.length;) {
+    const keyAt = at + EXPORT_ROW_BYTES;
+    at = keyAt + page[at]! + 8;
+    keys.push(textOf(page.subarray(keyAt, at - 8)));
+  }
+  return keys;
+}
+
+const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 const keyOf = (i: number): string => (i % 12_000 === 0 ? `few:${i}` : `key:${i}`);
 
@@ -103,6 +132,63 @@ describe("a step of a walk over many records", () => {
     expect(calls).toBeGreaterThan(5);
   });
 
+  it.each<[string, (engine: Engine) => Steps<Uint8Array>, (page: Uint8Array) => string[]]>([
+    ["an export", ({ exporting }) => exporting.page(ALL, null, 10_000, 1 << 20), exportedKeys],
+    [
+      "LIST in the order of keys",
+      ({ listing }) => listing.page(LISTING, null, 1 << 20, RECORDS),
+      listedKeys,
+    ],
+  ])(
+    "a step of a page of %s copies a bounded number of keys, and the page has the first ones",
+    (_, pageOf, keysOf) => {
+      const engine = filled();
+      const copy = vi.spyOn(Segment.prototype, "keyOf");
+      const steps = pageOf(engine);
+      let copied = 0;
+      for (let step = steps.next(); ; step = steps.next()) {
+        expect(copy.mock.calls.length).toBeLessThanOrEqual(ORDERED_STEP_KEYS);
+        copied += copy.mock.calls.length;
+        copy.mockClear();
+        if (step.done !== true) continue;
+        const all = Array.from({ length: RECORDS }, (__, i) => keyOf(i)).toSorted();
+        expect(keysOf(step.value)).toEqual(all.slice(0, ORDERED_PAGE_ROWS_MAX));
+        break;
+      }
+      expect(copied).toBeGreaterThan(ORDERED_PAGE_ROWS_MAX);
+    },
+  );
+
+  it("a step of an export looks up a bounded number of the records on its page", () => {
+    const engine = filled();
+    const find = vi.spyOn(Table.prototype, "find");
+    const steps = engine.exporting.page(ALL, null, 10_000, 1 << 20);
+    let found = 0;
+    for (let done: boolean | undefined = false; done !== true;) {
+      ({ done } = steps.next());
+      expect(find.mock.calls.length).toBeLessThanOrEqual(EXPORT_STEP_ROWS);
+      found += find.mock.calls.length;
+      find.mockClear();
+    }
+    expect(found).toBe(ORDERED_PAGE_ROWS_MAX);
+  });
+
+  it("a removal writes the keys that it removes, and copies none of their values", () => {
+    const engine = engineOf();
+    const [records, valueBytes] = [40, 100_000];
+    const value = new Uint8Array(valueBytes);
+    engine.apply(
+      edgeBatch(Array.from({ length: records }, (_, i) => set(keyOf(i + 1), value, FOREVER))),
+      NOW_MS,
+    );
+    engine.takeCommit(1_900_000);
+    const reserve = vi.spyOn(ByteWriter.prototype, "reserve");
+    expect(engine.scan.remove(ALL, 0)).toEqual({ removed: records, cursor: null });
+    const reserved = reserve.mock.calls.reduce((sum, [bytes]) => sum + bytes, 0);
+    expect(reserved).toBeGreaterThan(0);
+    expect(reserved).toBeLessThan(valueBytes);
+  });
+
   it("a walk keeps only copies of keys, so that changes between two steps do no harm", () => {
     const engine = filled();
     const steps = engine.exporting.page(ALL, null, 500, 1 << 20);
@@ -134,10 +220,7 @@ describe("a segment that most records have left", () => {
     }
     expect(engine.figures.bytes).toBeLessThan(full / 4);
     const watched = watch();
-    const reader = new PageReader(finish(engine.scan.page(ALL, null, 1000)));
-    let rows = 0;
-    while (reader.next()) rows++;
-    expect(rows).toBe(100);
+    expect(listedKeys(finish(engine.scan.page(ALL, null, 1000)))).toHaveLength(100);
     expect(watched.take()).toBeLessThan(WALK_STEP_SLOTS);
   });
 });

@@ -22,14 +22,11 @@ import { HolderKind } from "./holder.ts";
 import { Leases } from "./leases.ts";
 import type { Semaphores } from "./semaphores.ts";
 import { HOLDING_NUMBER, readU32 } from "./stored.ts";
+import { EXPORT_STEP_ROWS } from "../sizes.ts";
 
 /** The kind of a holder stands before its ID. */
 const ID_AT = 1;
 const RESOURCES_BYTES = 4;
-/** More of them would take too long to be put in order within one step of the walk. */
-const LEASES_MAX = 2000;
-/** Each row takes two look-ups. */
-const ROWS_OF_A_STEP = 500;
 /** Milliseconds, by TTL type. */
 const MS_UNIT = 3;
 
@@ -53,7 +50,7 @@ export class LeasePages {
   }
 
   /**
-   * The first leases behind one, 2,000 at most. A page that is not the last one has at least one lease.
+   * The first leases behind one, `ORDERED_PAGE_ROWS_MAX` at most. A page that is not the last one has at least one lease.
    *
    * @param after lease ID and name; null for the first page
    * @param bytesMax of all rows; a single one may have more
@@ -74,9 +71,9 @@ export class LeasePages {
     for (let behind = after; ;) {
       this.#semaphores.expire(this.#records.clock.realMs);
       const { keys, isAll } = yield* firstKeys(this.#records, filter, behind, {
-        keyOf: (segment, slot, last) =>
-          mayBeOnPage(segment, slot, behind, last) ? this.#keyOf(segment, slot, isAsked) : null,
-        keysMax: Math.min(leasesMax, LEASES_MAX),
+        isAsked: (segment, slot, last) => mayBeOnPage(segment, slot, behind, last),
+        keyOf: (segment, slot) => this.#keyOf(segment, slot, isAsked),
+        keysMax: leasesMax,
       });
       let isWhole = isAll;
       for (const key of keys) {
@@ -86,7 +83,7 @@ export class LeasePages {
           break;
         }
         if (this.#writeRow(out, key)) rows++;
-        if (++looked % ROWS_OF_A_STEP === 0) yield;
+        if (++looked % EXPORT_STEP_ROWS === 0) yield;
       }
       // All that were found have ended meanwhile: a page without a lease would not say where to go on.
       if (rows === 0 && !isWhole) {
