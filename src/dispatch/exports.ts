@@ -4,7 +4,7 @@
  * The ranges that the namespace began with are gone through one after the other, so values are never in memory for more than
  * a page. The last key of a page says where to go on: its hash finds the range that it came from, so nothing is kept between
  * two pages. Where a range has split since, the pages of all shards that have it are merged in the order of keys: so it does
- * not matter when it has split.
+ * not matter when it has split. Any of them may have the next key, so each is asked for each page, for its share of it.
  */
 import { EXPORT_PAGE_HEADER_BYTES } from "../engine/export.ts";
 import { compareBytes, joinBytes, type ByteWriter } from "../wire/bytes.ts";
@@ -17,16 +17,19 @@ import {
   LEASE_ID_BYTES,
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
-import { CIRCLE, initialRange } from "../wire/range.ts";
+import { CIRCLE, initialRange, widthOf, type Range } from "../wire/range.ts";
 import type { Access } from "../base/access.ts";
 import { isUnknownMethod } from "../base/unknown-method.ts";
 import { Refusal } from "../engine/refusal.ts";
+import { EXPORT_PAGES_BYTES } from "../engine/sizes.ts";
 import { check, readParts, queryOf } from "./scans.ts";
 import type { AskedShard, ShardGroup } from "./shard-group.ts";
 
 /** Limit, bytes and options. */
 const EXPORT_FIELDS_BYTES = 7;
 const EXPORT_OPTIONS = ExportOption.isBehind | ExportOption.isPairs;
+/** Standard deviations, of how many keys of a page a shard has. */
+const SHARE_DEVIATIONS = 4;
 /** In front of the two names of a pair: the size of each, u8. */
 const PAIR_SIZES_BYTES = 2;
 
@@ -138,10 +141,12 @@ async function gather(
   let isRangeDone = false;
   for (let behind = after; ; index++, behind = null) {
     if (index === count || recordsLeft === 0 || bytesLeft <= 0) break;
-    const [records, bytes] = [recordsLeft, bytesLeft];
+    const initial = initialRange(index, count);
+    const bytes = pageBytesOf(bytesLeft, map.ranges.within(initial).length);
+    const records = recordsLeft;
     const pages = await shards.askWithin(
-      initialRange(index, count),
-      async (shard) => await ask(shard, behind, records, bytes),
+      initial,
+      async (shard) => await ask(shard, behind, shareOf(records, shard.range, initial), bytes),
     );
     const page = mergePages(
       pages.map(({ answer }) => answer),
@@ -160,6 +165,20 @@ async function gather(
     if (!isRangeDone) break;
   }
   return { rows, isLast: isRangeDone && index === count };
+}
+
+/**
+ * What a shard is asked for, of the records of a page. Hashes spread keys like throws of dice, so few pages need more of any
+ * shard: such a page ends early.
+ */
+function shareOf(records: number, range: Range, initial: Range): number {
+  const mean = (records * widthOf(range)) / widthOf(initial);
+  return Math.min(records, Math.ceil(mean + SHARE_DEVIATIONS * Math.sqrt(mean)));
+}
+
+/** Bytes of the page of each shard, when so many are asked at once. */
+function pageBytesOf(bytesMax: number, shards: number): number {
+  return Math.min(bytesMax, Math.ceil(EXPORT_PAGES_BYTES / shards));
 }
 
 /** Which of the ranges that a namespace began with has a hash. */

@@ -158,6 +158,30 @@ it("an export has each record once, whenever shards split", async () => {
   );
 });
 
+it("a page of an export is a request to each shard of its range, for little more than its share", async () => {
+  const [count, limit] = [3000, 500];
+  const namespace = new KeyNamespace(1, keysOf(count));
+  // Four shards with a sixteenth of the circle each, and one with the rest.
+  for (const sixteenths of [1, 2, 3, 4]) namespace.split((sixteenths * CIRCLE) / 16);
+  const asked: number[] = [];
+  namespace.onExport = (recordsMax) => asked.push(recordsMax);
+  const pages: number[] = [];
+  for (let isLast = false, after: string | null = null; !isLast;) {
+    namespace.calls = 0;
+    const page = exportRows(
+      await namespace.answer(exportPage, exportFrame({ limit, bytesMax: 1 << 20, after })),
+    );
+    expect(namespace.calls).toBe(namespace.count);
+    pages.push(page.rows.length);
+    after = page.rows.at(-1)?.key ?? null;
+    ({ isLast } = page);
+  }
+  expect(pages.reduce((sum, rows) => sum + rows, 0)).toBe(count);
+  expect(pages.length).toBeLessThanOrEqual(count / limit + 1);
+  expect(Math.max(...asked)).toBeLessThan(limit);
+  expect(asked.reduce((sum, records) => sum + records, 0)).toBeLessThan(1.5 * limit * pages.length);
+});
+
 it("a removal counts each record once, whenever shards split", async () => {
   const namespace = new KeyNamespace(3, keysOf(200));
   const body = await namespace.answer(remove, removeFrame("key:1", 0));

@@ -28,6 +28,8 @@ export class SplitNamespace {
   /** What happens before each call of a shard: another one may split it. */
   before: () => void = () => {};
   calls = 0;
+  /** Is told how many records a shard is asked to export. */
+  onExport: (recordsMax: number) => void = () => {};
   #shards: SplitShard[];
   readonly #initial: number;
   readonly #engineOf: (isOwn: (keyspace: number, key: string) => boolean) => Engine;
@@ -137,7 +139,11 @@ export class SplitNamespace {
         after: Uint8Array | null,
         max: number,
         bytes: number,
-      ) => finish((await owned(placement)).engine.exporting.page(query, after, max, bytes)),
+      ) => {
+        const { engine } = await owned(placement);
+        this.onExport(max);
+        return finish(engine.exporting.page(query, after, max, bytes));
+      },
       exportLeases: async (
         placement: Placement,
         query: LeaseQuery,
