@@ -9,7 +9,7 @@
  *   gigabytes. What it has not answered it has not applied, so the rest is sent again once the caller has room.
  * - Of a caller that has gone, only requests that write are still sent: they were promised, and reads cost for nothing.
  */
-import { failureOfPart } from "../base/failure.ts";
+import { failureOfPart, refusalOf } from "../base/failure.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import type { Framing } from "../wire/framing.ts";
 import { framingOf } from "../wire/protocols.ts";
@@ -24,6 +24,8 @@ import { turn } from "../base/turn.ts";
 const REFUSED = 65_535;
 /** Each range of a map may be divided again, and again. */
 const PARTS_MAX = REFUSED;
+/** How long the refusal of a shard waits for others that have been asked: one may hang. */
+const OTHERS_MS = 2000;
 
 /**
  * One run on keys, from its frames to its last reply. `Exchange` lives as long as its run; a connection has one at a
@@ -57,6 +59,8 @@ export class Exchange {
   #seekAt = 0;
   /** A shard has applied its part, or the beginning of it. */
   #isBegun = false;
+  /** A shard has refused its part while calls to others are under way: how these end says what the caller is told. */
+  #refusal: Refused | null = null;
   /** The sink has got its last reply, or an error: answers that still come are dropped. */
   #isOver = false;
   /** Null when every frame is allowed. */
@@ -190,6 +194,10 @@ export class Exchange {
         part.piece = null;
         if (this.#isOver) return;
         this.#isBegun = true;
+        if (this.#refusal !== null) {
+          this.#failPart(this.#refusal.error);
+          return;
+        }
         part.moves = 0;
         part.skip(this.#framing, count);
         part.replies = replies;
@@ -200,6 +208,10 @@ export class Exchange {
         part.piece = null;
         // Of an exchange that has failed nothing is waited for, and this part of it was not applied.
         if (this.#isOver) return;
+        if (this.#refusal !== null) {
+          this.#failPart(this.#refusal.error);
+          return;
+        }
         part.moves = piece.moves;
         this.#divide(part);
       },
@@ -302,11 +314,27 @@ export class Exchange {
     this.#sink.reply(replies, isLast);
   }
 
-  /** A call has failed. A shard that has refused its part has applied nothing of it, but others may have applied theirs. */
+  /**
+   * A call has failed. A shard that has refused its part has applied nothing of it, but others may have applied theirs: of those that
+   * have been asked, each says so. The caller gets the refusal where none has applied anything.
+   */
   #failPart(error: unknown): void {
     if (this.#isOver) return;
-    const isAlone = this.#withdraw() && !this.#isBegun;
-    this.#fail(isAlone ? error : failureOfPart(error));
+    const isRefused = refusalOf(error) !== null;
+    const isAlone = this.#withdraw();
+    if (!isRefused || this.#isBegun) {
+      this.#fail(failureOfPart(error));
+      return;
+    }
+    if (isAlone) this.#fail(this.#refusal?.error ?? error);
+    else this.#refusal ??= this.#waitForOthers(error);
+  }
+
+  #waitForOthers(error: unknown): Refused {
+    const timer = setTimeout(() => {
+      this.#fail(failureOfPart(error));
+    }, OTHERS_MS);
+    return { error, timer };
   }
 
   /** The first failure ends the exchange: what of it was applied can't be told. */
@@ -327,8 +355,15 @@ export class Exchange {
 
   #end(): void {
     this.#isOver = true;
+    if (this.#refusal !== null) clearTimeout(this.#refusal.timer);
     this.#frames.holder?.endExchange();
   }
+}
+
+/** The first refusal of a part, and what ends the wait for the others. */
+interface Refused {
+  readonly error: unknown;
+  readonly timer: ReturnType<typeof setTimeout>;
 }
 
 const NOTHING = new Uint8Array(0);

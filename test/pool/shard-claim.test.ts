@@ -119,6 +119,15 @@ describe("a shard whose database vanished", () => {
     expect((await namespace.query(namespace.keys[1]!)).text).toMatch(/^010600/);
   });
 
+  it("a body is refused where all shards of its requests refuse their part", async () => {
+    const namespace = await filled();
+    for (const lost of [1, 2]) await vanish(namespace, lost);
+    const { status, text } = await namespace.send(
+      concat([U16.increase(namespace.keys[1]!), U16.increase(namespace.keys[2]!)]),
+    );
+    expect([status, JSON.parse(text)]).toMatchObject([503, { code: "shard_data_missing" }]);
+  });
+
   it("a body is not refused for a later run, as those before it were applied", async () => {
     const namespace = await filled();
     await vanish(namespace, 2);

@@ -1,5 +1,5 @@
 /** Exchange: requests go to the shards of their keys, and replies come back in the order of the requests. */
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { OPEN_ACCESS, type Access } from "../../src/base/access.ts";
 import { reportFailure } from "../../src/base/failure.ts";
 import { turn } from "../../src/base/turn.ts";
@@ -8,12 +8,13 @@ import { Holder } from "../../src/dispatch/holder.ts";
 import { InitialShards } from "../support/shards.ts";
 import { ShardLanes } from "../../src/dispatch/shard-lane.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
-import { initialIndexOf, initialRange } from "../../src/wire/range.ts";
+import { initialIndexOf, initialRange, widthOf } from "../../src/wire/range.ts";
 import { refuserFor } from "../../src/dispatch/refuser.ts";
 import type { Sink } from "../../src/dispatch/sink.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
+import { writeMoved } from "../../src/wire/moved.ts";
 import { Scope, Target } from "../../src/wire/throttr/requests.ts";
 import { bytesOf, concat, hex, protocolOf, U8 } from "../support/frames/index.ts";
 
@@ -21,8 +22,13 @@ const NOW_MS = 1_700_000_000_000;
 const SHARDS = 4;
 const READER: Access = { ...OPEN_ACCESS, scopes: Scope.read };
 const map = new InitialShards("default", SHARDS, "");
-const known = new ShardMap("default", SHARDS, "");
-known.assumeInitial();
+
+/** What a door knows of shards that have not split. */
+function knownMap(): ShardMap {
+  const known = new ShardMap("default", SHARDS, "");
+  known.assumeInitial();
+  return known;
+}
 
 /** A key of each shard, by its index. */
 const KEYS = Array.from({ length: SHARDS }, (_, shard) => {
@@ -37,6 +43,8 @@ interface Waiting {
   readonly shard: number;
   answer(): Promise<void>;
   fail(error: Error): Promise<void>;
+  /** The shard has split, and applies nothing. */
+  move(): Promise<void>;
 }
 
 /** Several turns: timers of one length fire in the order in which they were set, however slow the machine is. */
@@ -56,7 +64,7 @@ class Bench implements Sink {
     { length: SHARDS },
     () => new Engine({ hashKey: { low: 1, high: 2 }, bytesMax: 1 << 24, isCounting: false }),
   );
-  readonly #lanes = new ShardLanes(known, (from) => async (batch) => {
+  readonly #lanes = new ShardLanes(knownMap(), (from) => async (batch) => {
     const shard = initialIndexOf(from, SHARDS);
     const answer = Promise.withResolvers<Uint8Array>();
     const copy = batch.slice();
@@ -68,6 +76,13 @@ class Bench implements Sink {
       },
       fail: async (error) => {
         answer.reject(error);
+        await settled();
+      },
+      move: async () => {
+        const range = initialRange(shard, SHARDS);
+        const middle = range.from + widthOf(range) / 2;
+        const begins = [range.from, middle];
+        answer.resolve(writeMoved({ shards: SHARDS, range: { ...range, to: middle }, begins }));
         await settled();
       },
     });
@@ -273,6 +288,58 @@ it("a refusal leaves the outcome of an exchange unknown while another shard has 
   await first!.fail(refusal);
   await second!.answer();
   expect(codesOf(bench)).toEqual(["outcome_unknown"]);
+});
+
+it("a refusal of all shards of an exchange says that nothing was applied", async () => {
+  const bench = new Bench();
+  bench.start(inserts.slice(0, 3));
+  const [first, second, third] = bench.calls.splice(0);
+  await second!.fail(refusal);
+  await third!.fail(new ThrottrError("shards_mismatch", "another refusal"));
+  expect(bench.errors).toEqual([]);
+  await first!.fail(refusal);
+  expect(codesOf(bench)).toEqual(["shard_data_missing"]);
+});
+
+it("a refusal leaves the outcome of an exchange unknown where another shard fails", async () => {
+  const bench = new Bench();
+  bench.start(inserts.slice(0, 2));
+  const [first, second] = bench.calls.splice(0);
+  await first!.fail(refusal);
+  await second!.fail(new Error("the object was reset"));
+  expect(codesOf(bench)).toEqual(["outcome_unknown"]);
+});
+
+it("a refusal leaves the outcome of an exchange unknown where another shard hangs", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const bench = new Bench();
+  bench.start(inserts.slice(0, 2));
+  void bench.calls[0]!.fail(refusal);
+  await vi.advanceTimersByTimeAsync(1900);
+  expect(bench.errors).toEqual([]);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(codesOf(bench)).toEqual(["outcome_unknown"]);
+});
+
+it("a refusal says that nothing was applied where the other shard has split, and its part is not sent again", async () => {
+  const bench = new Bench();
+  bench.start(inserts.slice(0, 2));
+  const [first, second] = bench.calls.splice(0);
+  await first!.fail(refusal);
+  await second!.move();
+  expect([codesOf(bench), bench.calls]).toEqual([["shard_data_missing"], []]);
+});
+
+it("a refusal leaves no timer behind", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const bench = new Bench();
+  bench.start(inserts.slice(0, 2));
+  for (const call of bench.calls.splice(0)) void call.fail(refusal);
+  // Tests take turns, too.
+  await vi.advanceTimersByTimeAsync(100);
+  expect([codesOf(bench), vi.getTimerCount()]).toEqual([["shard_data_missing"], 0]);
 });
 
 it("a refusal leaves the outcome of an exchange unknown where another shard has applied its part", async () => {
