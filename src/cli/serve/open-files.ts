@@ -11,7 +11,7 @@ import type { Settings } from "../../base/settings.ts";
 import { UsageError } from "../failure.ts";
 
 const FILES_A_CONNECTION = 2;
-/** Files of an object: database, log and shared memory. */
+/** Files of an object in memory: database, log and shared memory. */
 const FILES_AN_OBJECT = 3;
 /** Ports, one database for each class, and what the runtime needs itself: about 40 were seen. */
 const FILES_OF_WORKERD = 64;
@@ -26,7 +26,8 @@ export function openFilesMax(): number | null {
 }
 
 /**
- * How many connections leave enough files for everything else.
+ * How many connections leave enough files for everything else. Shards that split off later are not counted: they take files of
+ * the half that is left to HTTP.
  *
  * @param openFiles that workerd may have
  * @param namespaces in use
