@@ -314,6 +314,33 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 1,
   },
   {
+    name: "limits together give back units that an isolate has spent",
+    module: "src/engine/limit-all.ts",
+    text: "state = this.#giveBack(key, entry, limiter, state, given) ?? state;",
+    planted:
+      "state = this.#giveBack(key, entry, limiter, state, { ...given, units: Infinity }) ?? state;",
+    workload: "limits",
+    seed: 1,
+  },
+  {
+    name: "many keys that an isolate asks for get the answer of the first",
+    module: "src/ratelimit/rate-limiter.ts",
+    code: "callers",
+    text: "this.#calls.shown(decision ?? answers[at++]!)",
+    planted: "this.#calls.shown(decision ?? answers[at]!)",
+    workload: "limits",
+    seed: 2,
+  },
+  {
+    name: "a limiter reserves one unit for an estimate of several",
+    module: "src/ratelimit/rate-limiter.ts",
+    code: "callers",
+    text: "{ ...this.#requestOf(stored, { cost }), ...reserveTtlOf(ttlMs) }",
+    planted: "{ ...this.#requestOf(stored), ...reserveTtlOf(ttlMs) }",
+    workload: "limits",
+    seed: 6,
+  },
+  {
     name: "no alarm is set",
     module: "src/base/alarm-clock.ts",
     text: "await this.#host.storage.setAlarm(ringsAtMs);",

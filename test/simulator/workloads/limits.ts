@@ -71,8 +71,8 @@ const OWN = { limits: 2, share: 0.08, lateShare: 0.4, restMs: { least: 200, most
 const RELAXED_KEY = "k3";
 /** Reservations of other limits are settled with their estimate at most: a debt makes what is left hard to judge. */
 const DEBT_KEYS: readonly string[] = ["k0", "k2"];
-/** Of limits that some clients decide in their isolates, and others ask the server for. */
-const LOCAL_KEY = "hot";
+/** Of limits that some clients decide in their isolates. The others ask the server for the first one. */
+const LOCAL_KEYS = ["hot", "warm"] as const;
 const LOCAL_SHARE = 0.25;
 const MANY = { share: 0.05, least: 2, most: 60 };
 const BURST_SHARE = 0.7;
@@ -117,17 +117,16 @@ export class Limits implements Workload {
         this.#limits.set(keyOf(limit), limit);
       }
     }
-    const locals = LOCAL_STRATEGIES.map((strategy, i) => ({
-      name: `local${i}`,
-      key: LOCAL_KEY,
-      strategy,
-    }));
-    for (const limit of locals) this.#limits.set(keyOf(limit), limit);
+    const [hot, warm] = LOCAL_KEYS.map((key) =>
+      LOCAL_STRATEGIES.map((strategy, i) => ({ name: `local${i}`, key, strategy })),
+    );
+    for (const limit of hot!) this.#limits.set(keyOf(limit), limit);
     this.#shared = [...this.#limits.values()];
+    for (const limit of warm!) this.#limits.set(keyOf(limit), limit);
     const { hasFaults } = this.#plan;
     startClients(world, this.name, this.#plan, async (client) => {
       if (client.number > 0 && client.random.chance(LOCAL_SHARE))
-        await new LocalCaller(client, this.#history, locals, hasFaults).work();
+        await new LocalCaller(client, this.#history, LOCAL_KEYS, hasFaults).work();
       else await this.#work(client);
     });
   }

@@ -1,6 +1,7 @@
 /**
- * Callers that decide limits in their isolate, from units that they have drawn: the package's RateLimiter with `local`. Its isolate
- * fails now and then, and another one takes its place, without the units of the first.
+ * Callers that decide limits in their isolate, from units that they have drawn: the package's RateLimiter with `local`. They ask for
+ * many keys at once, charge several limits together, and reserve, too. Its isolate fails now and then, and another one takes its
+ * place, without the units of the first.
  *
  * An isolate of a Worker has one clock, which is right here. A process has two: its wall clock is set, and the other never goes back.
  */
@@ -13,14 +14,21 @@ import {
   slidingWindow,
   tokenBucket,
 } from "../../../../src/ratelimit/strategies.ts";
-import type { RateLimiter, RateLimitResult } from "../../../../src/ratelimit/index.ts";
-import type { History } from "../../checks/history.ts";
+import type {
+  LimitTogether,
+  RateLimitAllResult,
+  RateLimiter,
+  RateLimitResult,
+  Reservation,
+} from "../../../../src/ratelimit/index.ts";
+import type { History, Open } from "../../checks/history.ts";
 import type { LimitCall, LimitOperation, LimitOutcome } from "../../checks/limits.ts";
+import type { Random } from "../../kernel/random.ts";
 import { RunningLife } from "../../platform/running-life.ts";
 import { Machine } from "../../platform/site.ts";
 import { pause, type Client } from "../client.ts";
 import { clientOf, packageIn, type Runtime } from "../package.ts";
-import { openOf } from "./outcome.ts";
+import { failureOf } from "./outcome.ts";
 
 /** Of these an isolate draws several units at a time. They are used up when all callers come at once. */
 export const LOCAL_STRATEGIES: readonly LimitStrategy[] = [
@@ -48,8 +56,15 @@ const IN_WAVE_MS = 200;
 const MANY = { least: 1, most: 60 };
 const BETWEEN_MS = { least: 0.1, most: 40 };
 const COST_MOST = 3;
-const REFUND_SHARE = 0.01;
-const RESET_SHARE = 0.002;
+/** Where they end, from 0 to 1. The rest is asked for one by one. */
+const SHARES = { reset: 0.002, refund: 0.01, limitAll: 0.02, reserve: 0.03, limitMany: 0.06 };
+/** Of the keys: the first one, which all callers come for. */
+const FIRST_KEY_SHARE = 0.8;
+const AT_ONCE = { least: 2, most: 6 };
+const TOGETHER = { least: 2, most: 4 };
+/** How long a reservation may be settled, and when it is: sometimes too late. */
+const RESERVED_MS = { least: 1000, most: 20_000 };
+const SETTLED_MS = { least: 1, most: 25_000 };
 /** How long an isolate lives. */
 const LIFE_MS = { least: 500, most: 200_000 };
 /** How far a wall clock is set. */
@@ -57,36 +72,26 @@ const CLOCK_MS = 20_000;
 /** Decisions cost hardly any work of a run: a caller makes more of them than others make requests. */
 const REQUESTS_PER_SHARE = 3;
 
-export interface LocalLimit {
-  readonly name: string;
-  readonly key: string;
-  readonly strategy: LimitStrategy;
-}
-
 type OwnHistory = History<LimitOperation, LimitOutcome>;
 
 export class LocalCaller {
   readonly #client: Client;
   readonly #history: OwnHistory;
-  readonly #limits: readonly LocalLimit[];
+  readonly #keys: readonly string[];
   readonly #hasFaults: boolean;
   readonly #runtime: Runtime;
   readonly #machine: Machine;
   /** Calls of the isolate that are under way. */
   readonly #open = new Set<LimitCall>();
   #made = 0;
+  #reserved = 0;
   #isolates = 0;
 
-  constructor(
-    client: Client,
-    history: OwnHistory,
-    limits: readonly LocalLimit[],
-    hasFaults: boolean,
-  ) {
+  constructor(client: Client, history: OwnHistory, keys: readonly string[], hasFaults: boolean) {
     const { world, life, random } = client;
     this.#client = client;
     this.#history = history;
-    this.#limits = limits;
+    this.#keys = keys;
     this.#hasFaults = hasFaults;
     this.#runtime = random.chance(0.5) ? "worker" : "client";
     this.#machine = new Machine(world.time, `machine of ${life.name}`);
@@ -123,21 +128,27 @@ export class LocalCaller {
     const random = world.random.fork(isolate.name);
     const own: Client = { ...this.#client, life: isolate, random };
     const throttr = clientOf(world, isolate, random, { runtime: this.#runtime });
-    const { RateLimiter: Limiter } = packageIn(world, isolate, random, this.#runtime).limits;
+    const { RateLimiter: Limiter, limitAll } = packageIn(
+      world,
+      isolate,
+      random,
+      this.#runtime,
+    ).limits;
     const leaseMs = random.pick(LEASES_MS);
     const waitUntil = (work: Promise<unknown>): void => isolate.waitUntil(work);
-    const limiters = this.#limits.map(({ name, key, strategy }) => {
+    const limiters = LOCAL_STRATEGIES.map((strategy, i) => {
       const local = this.#runtime === "worker" ? { leaseMs, waitUntil } : { leaseMs };
-      const limiter = new Limiter({ throttr, name, strategy, local });
-      return async (): Promise<void> => await this.#call(own, { key, leaseMs, limiter });
+      return new Limiter({ throttr, name: `local${i}`, strategy, local });
     });
+    const charge: Isolate["charge"] = async (entries) => await limitAll(throttr, entries);
+    const asked: Isolate = { own, limiters, leaseMs, charge };
     while (this.#made < most * REQUESTS_PER_SHARE && !world.isClosing) {
       await this.#pause(own);
-      const call = random.pick(limiters);
+      const limiter = random.pick(limiters);
       const count = Math.round(random.skewed(MANY.least, MANY.most));
       for (let i = 0; i < count && !world.isClosing; i++) {
         this.#made++;
-        const answered = call();
+        const answered = this.#call(asked, limiter);
         const ms = random.skewed(BETWEEN_MS.least, BETWEEN_MS.most);
         await Promise.all([isolate.settled(ms, "pause", () => {}), random.chance(0.5) && answered]);
       }
@@ -152,51 +163,149 @@ export class LocalCaller {
     await life.settled(ms, "pause", () => {});
   }
 
-  /** Makes one request of a limit. */
-  async #call(own: Client, { key: stored, leaseMs, limiter }: Asked): Promise<void> {
-    const { random } = own;
+  /** Makes one request of a limiter. */
+  async #call(isolate: Isolate, limiter: RateLimiter): Promise<void> {
+    const { random } = isolate.own;
+    const stored = this.#key(random);
     const key = `${limiter.name}:${stored}`;
     const share = random.next();
-    if (share < RESET_SHARE) {
+    if (share < SHARES.reset) {
       return await this.#note({ name: "reset", key }, async () => ({
         success: await limiter.reset(stored),
       }));
     }
-    const cost = 1 + random.int(COST_MOST);
-    if (share < REFUND_SHARE) {
+    const cost = costOf(random);
+    if (share < SHARES.refund) {
       return await this.#note({ name: "refund", key, cost }, async () =>
         outcomeOf(await limiter.refund(stored, { cost })),
       );
     }
+    if (share < SHARES.limitAll) return await this.#limitAll(isolate);
+    if (share < SHARES.reserve) return await this.#reserve(isolate, limiter, stored);
+    if (share < SHARES.limitMany) return await this.#limitMany(isolate, limiter);
+    const { leaseMs } = isolate;
     await this.#note({ name: "local", key, cost, leaseMs }, async () =>
       outcomeOf(await limiter.limit(stored, { cost })),
     );
   }
 
+  #key(random: Random): string {
+    return random.chance(FIRST_KEY_SHARE) ? this.#keys[0]! : random.pick(this.#keys);
+  }
+
+  /** Some of the keys may be the same. Each is decided by itself. */
+  async #limitMany({ own: { random }, leaseMs }: Isolate, limiter: RateLimiter): Promise<void> {
+    const count = AT_ONCE.least + random.int(AT_ONCE.most - AT_ONCE.least + 1);
+    const entries = Array.from({ length: count }, () => ({
+      key: random.pick(this.#keys),
+      cost: costOf(random),
+    }));
+    const operations = entries.map(({ key, cost }): LimitOperation => ({
+      name: "local",
+      key: `${limiter.name}:${key}`,
+      cost,
+      leaseMs,
+    }));
+    await this.#noteAll(operations, async () =>
+      (await limiter.limitMany(entries)).map((result) => outcomeOf(result)),
+    );
+  }
+
+  async #limitAll({ own: { random }, limiters, charge }: Isolate): Promise<void> {
+    const count = TOGETHER.least + random.int(TOGETHER.most - TOGETHER.least + 1);
+    const some = new Set(Array.from({ length: count }, () => random.pick(limiters)));
+    const entries = [...some].map((limiter) => ({
+      limiter,
+      key: this.#key(random),
+      cost: costOf(random),
+    }));
+    const parts = entries.map(({ limiter, key, cost }) => ({
+      key: `${limiter.name}:${key}`,
+      cost,
+    }));
+    const operation = { name: "limitAll", key: parts[0]!.key, entries: parts } as const;
+    await this.#note(operation, async () => {
+      const { success, results } = await charge(entries);
+      return { success, results: results as readonly LimitResult[] };
+    });
+  }
+
+  /** Reserves, and settles later: with what it has cost, or with nothing. Units that were drawn stay out of it. */
+  async #reserve({ own }: Isolate, limiter: RateLimiter, stored: string): Promise<void> {
+    const { random, life } = own;
+    const key = `${limiter.name}:${stored}`;
+    const cost = 1 + costOf(random);
+    const ttlMs = Math.round(random.skewed(RESERVED_MS.least, RESERVED_MS.most));
+    const id = `${life.name} ${++this.#reserved}`;
+    await this.#note({ name: "reserve", key, id, cost, ttlMs }, async () => {
+      const held = await limiter.reserve(stored, { cost, ttlMs });
+      this.#settleLater(own, limiter, { key, id, cost }, held);
+      return outcomeOf(held);
+    });
+  }
+
+  /** Nothing waits for it: where the isolate ends before, the estimate counts as spent. */
+  #settleLater(
+    { world, life, random }: Client,
+    limiter: RateLimiter,
+    { key, id, cost }: { readonly key: string; readonly id: string; readonly cost: number },
+    held: Reservation,
+  ): void {
+    const { id: reservationId } = held;
+    if (reservationId === null) return;
+    const real = random.int(cost + 1);
+    const isByLimiter = random.chance(0.3);
+    life.later(random.skewed(SETTLED_MS.least, SETTLED_MS.most), "settle", () => {
+      if (world.isClosing) return;
+      void this.#note({ name: "settle", key, id, cost: real }, async () => {
+        const { success, settled } = isByLimiter
+          ? await limiter.settle(reservationId, real)
+          : await (real === 0 ? held.release() : held.settle(real));
+        return { success, settled: settled! };
+      });
+    });
+  }
+
   async #note(operation: LimitOperation, ask: () => Promise<LimitOutcome>): Promise<void> {
+    await this.#noteAll([operation], async () => [await ask()]);
+  }
+
+  /** Notes what is asked for together. Where one of several fails, nothing is known of the others. */
+  async #noteAll(
+    operations: readonly LimitOperation[],
+    ask: () => Promise<readonly LimitOutcome[]>,
+  ): Promise<void> {
     const { world, number } = this.#client;
-    world.operations++;
-    const asked = { client: number, door: "client", connection: null, operation } as const;
-    const call = this.#history.begin(asked);
-    this.#open.add(call);
-    let outcome;
+    world.operations += operations.length;
+    const calls = operations.map((operation) =>
+      this.#history.begin({ client: number, door: "client", connection: null, operation }),
+    );
+    for (const call of calls) this.#open.add(call);
+    let outcomes: readonly (LimitOutcome | Open)[];
     try {
-      outcome = await ask();
+      outcomes = await ask();
     } catch (error) {
-      outcome = openOf(error);
+      outcomes = calls.map(() => (calls.length > 1 ? "unknown" : failureOf(error)));
     }
-    this.#open.delete(call);
-    if (outcome === "unknown") this.#history.giveUp(call);
-    else this.#history.end(call, outcome);
+    for (const [i, call] of calls.entries()) {
+      this.#open.delete(call);
+      const outcome = outcomes[i]!;
+      if (outcome === "unknown") this.#history.giveUp(call);
+      else this.#history.end(call, outcome);
+    }
   }
 }
 
-/** A limiter, and what it is asked about. */
-interface Asked {
-  readonly limiter: RateLimiter;
-  readonly key: string;
+/** The limiters of an isolate. */
+interface Isolate {
+  readonly own: Client;
+  readonly limiters: readonly RateLimiter[];
   readonly leaseMs: number;
+  /** Charges several limits together. */
+  readonly charge: (entries: readonly LimitTogether[]) => Promise<RateLimitAllResult>;
 }
+
+const costOf = (random: Random): number => 1 + random.int(COST_MOST);
 
 /** What the isolate has decided shows figures of an earlier answer. */
 const outcomeOf = (result: RateLimitResult): LimitOutcome =>

@@ -14,11 +14,13 @@ export function outcomeOf(read: () => LimitOutcome): LimitOutcome | Open {
   try {
     return read();
   } catch (error) {
-    return ThrottrError.from(error).code === ENDED
-      ? { success: false, isEnded: true }
-      : openOf(error);
+    return failureOf(error);
   }
 }
+
+/** What an error says of a limit, or of its call. */
+export const failureOf = (error: unknown): LimitOutcome | Open =>
+  ThrottrError.from(error).code === ENDED ? { success: false, isEnded: true } : openOf(error);
 
 /** What an error says of its call. */
 export function openOf(error: unknown): Open {
