@@ -64,7 +64,7 @@ export const LOG_EVENTS = {
   adoption_unasked: {
     severity: "warning",
     meaning:
-      "A new shard could not ask another one whether the range that it was offered is its own; it asks again a minute later.",
+      "A new shard could not ask another one whether the range that it was offered is its own; it asks again with the next call for it, or a minute later.",
     fields: { shard: SHARD, error: ERROR },
   },
   map_unstored: {
@@ -197,8 +197,12 @@ export const LOG_EVENTS = {
   leave_failed: {
     severity: "warning",
     meaning:
-      "A Hub could not report that the last subscriber of a channel there has left; the channel notices at its next message.",
-    fields: { channel: "`*`, if it is that channel", error: ERROR },
+      "A Hub could not report, or a group of channels could not store, that the last subscriber of a channel in a Hub has left; the group notices at the channel's next message.",
+    fields: {
+      channel:
+        "`*`, if it is that channel; name of the group of channels, if it could not store it",
+      error: ERROR,
+    },
   },
   release_failed: {
     severity: "warning",

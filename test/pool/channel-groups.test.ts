@@ -62,6 +62,15 @@ function textsOf({ replay }: { readonly replay: Uint8Array }): string[] {
   return texts;
 }
 
+/** Storage whose SQL a test executes. */
+const onDisk = (storage: DurableObjectStorage, exec: unknown): DurableObjectStorage =>
+  new Proxy(storage, {
+    get: (target, name) => {
+      const value: unknown = name === "sql" ? { exec } : Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+
 /** How many objects of a class have storage. */
 const objectsOf = async (objects: DurableObjectNamespace<never>): Promise<number> =>
   (await listDurableObjectIds(objects)).length;
@@ -305,13 +314,7 @@ describe("a group on a full disk", () => {
         }
         return storage.sql.exec(query, ...bindings);
       };
-      const disk = new Proxy(storage, {
-        get: (target, name) => {
-          const value: unknown = name === "sql" ? { exec } : Reflect.get(target, name);
-          return typeof value === "function" ? value.bind(target) : value;
-        },
-      });
-      const own = { id: state.id, storage: disk, waitUntil: () => {} };
+      const own = { id: state.id, storage: onDisk(storage, exec), waitUntil: () => {} };
       const group = new Group(own as unknown as DurableObjectState, {
         ...env,
         REPLAY_MESSAGES_MAX: "3",
@@ -335,6 +338,33 @@ describe("a group on a full disk", () => {
         expect(textsOf(one.listen("c", "hub", before)!)).toEqual(["2", "3", "4"]);
       }
     });
+  });
+});
+
+it("a group whose disk refuses that a Hub has left says so, and forgets the Hub at a later message", async () => {
+  const stub = groupOf(freshNamespace(), "c");
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  await runInDurableObject(stub, async (_, state) => {
+    let isFull = true;
+    const exec = (query: string, ...bindings: SqlStorageValue[]): unknown => {
+      if (isFull && query.startsWith("DELETE FROM joins")) {
+        throw new Error("database or disk is full: SQLITE_FULL");
+      }
+      return state.storage.sql.exec(query, ...bindings);
+    };
+    const own = { id: state.id, storage: onDisk(state.storage, exec), waitUntil: () => {} };
+    const group = new Group(own as unknown as DurableObjectState, env);
+    const publish = () => group.publish(publicationsOf("c", messageOf("hello")));
+    group.join("c", "hub");
+    await publish();
+    const said = () => warn.mock.calls.map(([line]) => JSON.parse(line as string) as object);
+    await expect
+      .poll(said)
+      .toContainEqual(expect.objectContaining({ event: "leave_failed", channel: state.id.name }));
+    expect(group.joins.hubsOf("c")).toEqual(["hub"]);
+    isFull = false;
+    await publish();
+    await expect.poll(() => group.joins.hubsOf("c")).toEqual([]);
   });
 });
 

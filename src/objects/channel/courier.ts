@@ -154,6 +154,15 @@ export class Courier {
     }
   }
 
+  /** Asks about names that the Hub has denied. Where that fails, as on a full disk, the next message to them is denied again. */
+  async #doubt(joins: readonly Join[]): Promise<void> {
+    try {
+      await this.ask(joins);
+    } catch (error) {
+      logWarning("leave_failed", { channel: this.#host.name, error: String(error) });
+    }
+  }
+
   /** Keeps the object awake until the lane is empty: messages wait in memory, and publishers have their answers already. */
   #stayAwake(): void {
     if (this.#rest !== null) return;
@@ -178,7 +187,7 @@ export class Courier {
       this.#isSlow = false;
       resolveDeliveries(deliveries, delivered);
       // Whether to drop the Hub is another question: the stub may be older than the Hub's last join.
-      if (denied.length > 0) void this.ask(Array.from(denied, (index) => all[index]!));
+      if (denied.length > 0) void this.#doubt(Array.from(denied, (index) => all[index]!));
     };
   }
 }

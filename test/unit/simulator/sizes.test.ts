@@ -36,6 +36,7 @@ const NEVER_DRAWN = [
   "MAP_RANGES_MAX",
   "MOVES_MAX",
   "NAMESPACES_LISTED_MAX",
+  "STRETCHED_BYTES_MAX",
 ];
 
 /** What the test uses of a bundle. */
