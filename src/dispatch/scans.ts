@@ -117,7 +117,7 @@ async function writeTablePage(
   const rows = new ByteWriter(4096);
   let cursor: TableCursor | null = from;
   let recordsLeft = limit;
-  for (let calls = 0; calls < SCAN_CALLS_MAX && recordsLeft > 0 && cursor !== null; calls++) {
+  for (let calls = 0; calls < SCAN_CALLS_MAX && recordsLeft > 0 && cursor !== null;) {
     // Answers of an object in the same process are always ready: without a turn nothing else would be served.
     if (calls > 0) await turn();
     const { range, behind }: TableCursor = cursor;
@@ -126,6 +126,8 @@ async function writeTablePage(
     );
     rows.copy(page.rows);
     recordsLeft -= page.count;
+    // A caller may have kept a cursor while its range came to have many shards.
+    calls += shards.map.ranges.within(range).length;
     if (page.next !== null) cursor = { range, order: page.hashes, place: page.next, behind };
     else cursor = range.to === 0 ? null : startOf(shards.map.ranges.rangeOf(range.to), behind);
   }

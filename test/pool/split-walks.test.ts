@@ -5,9 +5,10 @@ import { OPEN_ACCESS } from "../../src/base/access.ts";
 import { exportPage } from "../../src/dispatch/exports.ts";
 import { Merge } from "../../src/dispatch/merge.ts";
 import { remove, scan } from "../../src/dispatch/scans.ts";
-import { startOf, type TableCursor } from "../../src/dispatch/scan-cursor.ts";
+import { startOf, type TableCursor, writeTableCursor } from "../../src/dispatch/scan-cursor.ts";
 import { rangeRows } from "../../src/dispatch/table-rows.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { SCAN_CALLS_MAX } from "../../src/engine/sizes.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { CIRCLE, endOf, WHOLE } from "../../src/wire/range.ts";
 import {
@@ -132,6 +133,25 @@ it("pages of fewer records than a range has shards go on to the last record", as
     ),
     { numRuns: 60 },
   );
+});
+
+it("a page of a scan asks no more shards than it may, though the range of its cursor has many of them by now", async () => {
+  const count = 1000;
+  const namespace = new KeyNamespace(1, keysOf(count));
+  // The last of eight shards has all keys, and is asked for an eighth of a page at a time.
+  for (let at = 1; at < 8; at++) namespace.split(at);
+  let records = 0;
+  let most = 0;
+  for (let cursor: Uint8Array | null = writeTableCursor(startOf(WHOLE, null)); cursor !== null;) {
+    namespace.calls = 0;
+    const body = concat([u16(count), Uint8Array.of(3), cursor]);
+    const page = openScanPage(await namespace.answer(scan, commandFrame(0x2b, "", body)));
+    records += page.rows.length;
+    most = Math.max(most, namespace.calls);
+    ({ cursor } = page);
+  }
+  expect(records).toBe(count);
+  expect(most).toBe(SCAN_CALLS_MAX);
 });
 
 it("an export has each record once, whenever shards split", async () => {
