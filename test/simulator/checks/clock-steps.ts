@@ -33,14 +33,10 @@ export class ClockSteps {
   readonly #steps: Step[];
   /** In the order of time. */
   readonly back: StepBack[] = [];
-  /** Of the clock less true time. */
-  leastOffsetMs: number;
-  mostOffsetMs: number;
 
   /** @param offsetMs the clock less true time, before all steps */
   constructor(offsetMs = 0) {
     this.#steps = [{ atMs: -Infinity, offsetMs, leadMs: offsetMs, forwardsMs: 0, backs: 0 }];
-    this.leastOffsetMs = this.mostOffsetMs = offsetMs;
   }
 
   /** The clock is set, or found to be as it was, which is no step. Called in the order of time. */
@@ -49,8 +45,16 @@ export class ClockSteps {
     if (offsetMs === last.offsetMs) return;
     if (offsetMs < last.offsetMs) this.back.push({ atMs, byMs: last.offsetMs - offsetMs });
     this.#steps.push(stepAfter(last, atMs, offsetMs));
-    this.leastOffsetMs = Math.min(this.leastOffsetMs, offsetMs);
-    this.mostOffsetMs = Math.max(this.mostOffsetMs, offsetMs);
+  }
+
+  /** When it was set, and to what: the clock less true time from then on. */
+  get settings(): readonly { readonly atMs: number; readonly offsetMs: number }[] {
+    return this.#steps;
+  }
+
+  /** The clock less true time at a moment. */
+  offsetAt(ms: number): number {
+    return this.#steps[this.#lastUntil(ms)]!.offsetMs;
   }
 
   /** How often it was set. */
@@ -136,7 +140,10 @@ function stepAfter(last: Step, atMs: number, offsetMs: number): Step {
 }
 
 /** What is left of a lead when no step has happened since the last one. */
-function leadAfter({ leadMs, atMs, offsetMs }: Step, ms: number): number {
+export function leadAfter(
+  { leadMs, atMs, offsetMs }: Pick<Step, "leadMs" | "atMs" | "offsetMs">,
+  ms: number,
+): number {
   if (leadMs <= offsetMs) return leadMs;
   return Math.max(offsetMs, leadMs - (ms - atMs) * (1 - SLEWED_PACE));
 }

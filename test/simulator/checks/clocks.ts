@@ -4,6 +4,7 @@
  */
 import type { MsSpan } from "../../support/models/span.ts";
 import { ClockSteps, type StepBack } from "./clock-steps.ts";
+import { JointClocks } from "./joint-clocks.ts";
 
 export type { MsSpan };
 
@@ -13,12 +14,15 @@ export class ClockHistory {
   readonly #clocks = new Map<string, ClockSteps>();
   readonly #starts = new Map<string, number[]>();
   readonly #members = new Map<string, string[]>();
+  /** Of objects with members: made when they are asked about, as all of them may still be set. */
+  readonly #joint = new Map<string, JointClocks>();
 
   /**
-   * An object did a part of the work of another one, and takes over its time: the time of the work may be that of either, and
-   * as far from either clock as the clocks are apart.
+   * An object did a part of the work of another one, and takes over its time: the time of the work may be that of either (see
+   * `JointClocks`).
    */
   addMember(object: string, member: string): void {
+    this.#joint.clear();
     const members = this.#members.get(object);
     if (members === undefined) this.#members.set(object, [object, member]);
     else members.push(member);
@@ -35,11 +39,19 @@ export class ClockHistory {
 
   /** How far the clocks of those who did an object's work are apart at most. */
   #spreadOf(object: string): number {
-    const members = this.#members.get(object);
-    if (members === undefined) return 0;
-    const clocks = members.map((member) => this.#clockOf(member));
-    const least = Math.min(...clocks.map(({ leastOffsetMs }) => leastOffsetMs));
-    return Math.max(...clocks.map(({ mostOffsetMs }) => mostOffsetMs)) - least;
+    return this.#members.has(object) ? this.#jointOf(object).spreadMs : 0;
+  }
+
+  #jointOf(object: string): JointClocks {
+    let joint = this.#joint.get(object);
+    if (joint === undefined) {
+      const members = this.#membersOf(object).map((member) => ({
+        clock: this.#clockOf(member),
+        bornMs: this.#starts.get(member)?.[0] ?? -Infinity,
+      }));
+      this.#joint.set(object, (joint = new JointClocks(members)));
+    }
+    return joint;
   }
 
   /** Whether the clock of an object was never set during the run. */
@@ -76,16 +88,14 @@ export class ClockHistory {
     const spans = members.map((one) => this.#clockOf(one).spanOf(beginMs, endMs));
     return {
       fromMs: Math.min(...spans.map(({ fromMs }) => fromMs)),
-      toMs: Math.max(...spans.map(({ toMs }) => toMs)) + this.#spreadOf(object),
+      toMs: this.#jointOf(object).latestAt(endMs),
     };
   }
 
   /** By how much an object's time may have been ahead of its clock between two moments, because that went back. */
   lagMost(object: string, beginMs: number, endMs: number): number {
-    const members = this.#members.get(object);
-    if (members === undefined) return this.#clockOf(object).lagMost(beginMs, endMs);
-    const lags = members.map((one) => this.#clockOf(one).lagMost(beginMs, endMs));
-    return Math.max(...lags) + this.#spreadOf(object);
+    const clock = this.#members.has(object) ? this.#jointOf(object) : this.#clockOf(object);
+    return clock.lagMost(beginMs, endMs);
   }
 
   /**
@@ -96,10 +106,10 @@ export class ClockHistory {
     const members = this.#members.get(object);
     if (members === undefined) return this.#elapsedOfOne(object, from, to);
     const spans = members.map((member) => this.#elapsedOfOne(member, from, to));
-    const spreadMs = this.#spreadOf(object);
+    const most = this.#jointOf(object).elapsedMost(from, to);
     return {
-      fromMs: spreadMs > 0 ? 0 : Math.min(...spans.map(({ fromMs }) => fromMs)),
-      toMs: Math.max(...spans.map(({ toMs }) => toMs)) + spreadMs,
+      fromMs: this.isApart(object) ? 0 : Math.min(...spans.map(({ fromMs }) => fromMs)),
+      toMs: Math.max(0, Math.min(most, this.elapsedByClock(object, from, to).toMs)),
     };
   }
 
@@ -108,6 +118,7 @@ export class ClockHistory {
    * with -Infinity for a clock that was never right. A clock that is never set is right.
    */
   set(object: string, atMs: number, offsetMs: number): void {
+    this.#joint.clear();
     const clock = this.#clocks.get(object);
     if (clock !== undefined) clock.add(atMs, offsetMs);
     else {
@@ -119,6 +130,7 @@ export class ClockHistory {
 
   /** A life of an object starts. Called in the order of time, after `set`. */
   start(object: string, atMs: number): void {
+    this.#joint.clear();
     const starts = this.#starts.get(object);
     if (starts === undefined) this.#starts.set(object, [atMs]);
     else starts.push(atMs);
