@@ -53,7 +53,8 @@ export const COUNTS_PAUSE_MS_PER_BYTE = 10;
 export const COUNTS_PAUSE_MS_MIN = 1000;
 export const COUNTS_PAUSE_MS_MAX = 60_000;
 
-// Splits of a shard: src/engine/range-copy.ts, copy-queue.ts, load-sample.ts, src/objects/shard/splitting.ts, adoption.ts
+// Splits of a shard: src/engine/range-copy.ts, copy-queue.ts, load-sample.ts, src/objects/shard/splitting.ts,
+// range-transfer.ts, adoption.ts
 
 /** Of `SHARD_BYTES_MAX`: a shard with more splits, so that there is time before it is full. */
 export const SPLIT_SIZE_SHARE = 0.6;
@@ -74,6 +75,11 @@ export const SPLIT_STEP_BYTES = 256 << 10;
 export const SPLIT_SWITCH_BYTES = 64 << 10;
 /** How long calls wait for that at most; then the split goes on as before, and tries again. */
 export const SPLIT_SWITCH_MS = 1000;
+/**
+ * How long after a failed call a row of a copied range is sent again: the other shard may be starting. Calls that wait at the
+ * gate (`SPLIT_SWITCH_MS`) hardly wait longer for it.
+ */
+export const SPLIT_RESEND_MS = 1000;
 /** How long a split waits for the other shard at most, before it is given up. */
 export const SPLIT_WAIT_MS = 60_000;
 /** How long after a start a split goes on that was under way: whatever ended the shard may do so again. */

@@ -8,10 +8,7 @@ import type { AdoptOutcome } from "../../base/calls/splits.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { CopiedRow } from "../../engine/copy-queue.ts";
 import type { RangeCopy } from "../../engine/range-copy.ts";
-import { SPLIT_WAIT_MS } from "../../engine/sizes.ts";
-
-/** Before a row is sent again. */
-const RESEND_MS = 1000;
+import { SPLIT_RESEND_MS, SPLIT_WAIT_MS } from "../../engine/sizes.ts";
 
 /** The attempt at a split can't succeed any more. */
 export class AttemptFailed extends Error {}
@@ -73,7 +70,7 @@ export class RangeTransfer {
       this.#assertGoesOn();
       if (failure === null) break;
       if (this.#timers.nowMs() >= untilMs) throw new AttemptFailed(failure);
-      await this.#timers.wait(RESEND_MS);
+      await this.#timers.wait(SPLIT_RESEND_MS);
       this.#assertGoesOn();
     }
     this.#row = null;

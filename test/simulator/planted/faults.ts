@@ -687,4 +687,14 @@ export const PLANTED: readonly PlantedFault[] = [
     aims: ["Shard.adopt"],
     seed: 2,
   },
+  {
+    name: "a range is given without an answer to its last row",
+    module: "src/objects/shard/range-transfer.ts",
+    text: "if (failure === null) break;",
+    planted: "break;",
+    workload: "records",
+    splits: SPLITS,
+    aims: ["Shard.adopt"],
+    seed: 1,
+  },
 ];

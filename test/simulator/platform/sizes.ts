@@ -141,6 +141,7 @@ function splits(random: Random): Partial<Sizes> {
     ADOPT_ASK_MS: whole(random, 1000, 60_000),
     LOAD_SAMPLE_KEYS: whole(random, 16, 64),
     LOAD_SAMPLE_CALLS: whole(random, 1, 4),
+    SPLIT_RESEND_MS: whole(random, 10, 2000),
   };
 }
 

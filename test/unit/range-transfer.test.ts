@@ -1,0 +1,82 @@
+/** The way of a copied range to the shard that adopts it. */
+import { describe, expect, it } from "vitest";
+import type { AdoptOutcome } from "../../src/base/calls/splits.ts";
+import type { CopiedRow } from "../../src/engine/copy-queue.ts";
+import type { RangeCopy } from "../../src/engine/range-copy.ts";
+import { SPLIT_RESEND_MS, SPLIT_WAIT_MS } from "../../src/engine/sizes.ts";
+import { AttemptFailed, RangeTransfer } from "../../src/objects/shard/range-transfer.ts";
+
+/** A copy of some rows, and the other shard, which answers as the test says. */
+class Bench {
+  readonly offered: { readonly number: number; readonly atMs: number }[] = [];
+  readonly transfer: RangeTransfer;
+  #nowMs = 0;
+
+  constructor(rows: number, answer: (offered: number) => Promise<AdoptOutcome>) {
+    const row: CopiedRow = { row: new Uint8Array(1), usage: new Uint8Array() };
+    const left = Array.from({ length: rows }, () => row);
+    const copy: Pick<RangeCopy, "isTaken" | "next"> = {
+      get isTaken() {
+        return left.length === 0;
+      },
+      next: () => left.shift() ?? null,
+    };
+    const timers = {
+      nowMs: () => this.#nowMs,
+      wait: async (ms: number) => await Promise.resolve(void (this.#nowMs += ms)),
+      waitUntil: () => {},
+    };
+    this.transfer = new RangeTransfer(timers, copy as RangeCopy, async (number) => {
+      this.offered.push({ number, atMs: this.#nowMs });
+      return await answer(this.offered.length);
+    });
+  }
+}
+
+const lost = async (): Promise<never> =>
+  await Promise.reject(new Error("Network connection lost."));
+const applied = async (): Promise<AdoptOutcome> => await Promise.resolve("applied");
+
+describe("a range on its way to another shard", () => {
+  it("is not taken before the other shard has acknowledged its last row", async () => {
+    const answer = Promise.withResolvers<AdoptOutcome>();
+    const { transfer } = new Bench(1, async () => await answer.promise);
+    const sent = transfer.send();
+    expect(transfer.copy.isTaken).toBe(true);
+    expect(transfer.isTaken).toBe(false);
+    answer.resolve("applied");
+    expect(await sent).toBe(true);
+    expect(transfer.isTaken).toBe(true);
+    expect(await transfer.send()).toBe(false);
+  });
+
+  it("is sent row by row, each under its number until it is acknowledged", async () => {
+    const bench = new Bench(2, async (offered) => await (offered < 3 ? lost() : applied()));
+    while (await bench.transfer.send());
+    expect(bench.offered).toEqual([
+      { number: 1, atMs: 0 },
+      { number: 1, atMs: SPLIT_RESEND_MS },
+      { number: 1, atMs: 2 * SPLIT_RESEND_MS },
+      { number: 2, atMs: 2 * SPLIT_RESEND_MS },
+    ]);
+    expect(bench.transfer.isTaken).toBe(true);
+  });
+
+  it("fails where the other shard does not answer for a minute, or refuses a row", async () => {
+    const silent = new Bench(1, lost);
+    await expect(silent.transfer.send()).rejects.toThrow("Network connection lost.");
+    expect(silent.offered.at(-1)!.atMs).toBe(SPLIT_WAIT_MS);
+    expect(silent.transfer.isTaken).toBe(false);
+    const lower = new Bench(1, async () => await Promise.resolve("lower"));
+    await expect(lower.transfer.send()).rejects.toThrow(AttemptFailed);
+    expect(lower.offered).toHaveLength(1);
+  });
+
+  it("is never taken once the attempt is given up", async () => {
+    const bench = new Bench(1, applied);
+    await bench.transfer.send();
+    bench.transfer.stop();
+    expect(bench.transfer.isTaken).toBe(false);
+    await expect(bench.transfer.send()).rejects.toThrow("the attempt was given up");
+  });
+});
