@@ -104,7 +104,7 @@ export interface ShardState {
   readonly isHot: boolean;
   /** A split of it is under way. */
   readonly isSplitting: boolean;
-  /** Why its last split does not come to an end, or why it does not split though it is large; null for no such reason. */
+  /** Why its last split does not come to an end, or why it does not split though it is large; null once it needs no split. */
   readonly splitProblem: string | null;
   readonly startedAtMs: number;
   /** Since when `requests` counts: it outlives the object. */

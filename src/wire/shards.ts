@@ -22,7 +22,7 @@ export interface ShardRow {
   /** It has had too many calls for half a minute. */
   readonly isHot: boolean;
   readonly split: ShardSplit | null;
-  /** Why its last split does not come to an end, or why it does not split though it is large; null for no such reason. */
+  /** Why its last split does not come to an end, or why it does not split though it is large; null once it needs no split. */
   readonly splitProblem: string | null;
   /** When the shard has reported this, in ms since the epoch; null when it was asked. */
   readonly reportedAtMs: number | null;

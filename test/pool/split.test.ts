@@ -285,6 +285,31 @@ describe("a split of a shard", () => {
     await splits.expectQuotas(quotas);
   });
 
+  it("a shard that can't split has no problem with it any more once it has shrunk", async () => {
+    await withSettings({ SHARD_BYTES_MAX: 1 << 20 }, async () => {
+      const splits = new Splits();
+      const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
+      await splits.binding.increment("first", TTL);
+      // Before a split the first shard tells the witness: where it can't, the split is given up at once.
+      await runInDurableObject(splits.stub("witness"), (shard) => {
+        shard.witness = () => {};
+      });
+      const keys = KEYS.filter((key) => splits.hashOf(key) < CIRCLE / 4);
+      const value = new Uint8Array(660_000 / keys.length);
+      for (const key of keys) await splits.binding.set(key, value, TTL);
+      await splits.until("0", ({ splitProblem }) => splitProblem !== null);
+      // The platform refuses calls of a method that an instance has of its own.
+      const splitProblem: unknown = expect.stringContaining("witness");
+      expect(await splits.state()).toMatchObject({ split: null, splitProblem });
+      // Commits of a shard that is still large leave the problem as it is.
+      await splits.binding.increment(keys[0]!, TTL).catch(() => {});
+      expect(await splits.state()).toMatchObject({ splitProblem });
+      await splits.binding.removeAll("");
+      expect(await splits.state()).toMatchObject({ splitProblem: null });
+      warned.mockRestore();
+    });
+  });
+
   it("a shard that is filled splits by itself, before it is full, and only where it may", async () => {
     const fill = async (splits: Splits): Promise<void> => {
       const value = new Uint8Array(16_000);

@@ -53,7 +53,7 @@ export interface ShardState {
   readonly isActive: boolean;
   /** Null when no split is under way. */
   readonly split: SplitFigures | null;
-  /** Why the last split that the shard tried by itself, or has begun, does not come to its end; null for no such split. */
+  /** Why a split does not come to its end, as long as the shard needs it (`SplitProblem`); null for no such split. */
   readonly splitProblem: string | null;
   /** Records of a range that was given away are still in memory: no split can begin. */
   readonly isForgetting: boolean;

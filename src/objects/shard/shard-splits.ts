@@ -65,6 +65,7 @@ export class ShardSplits {
       seed: hasher.seed,
       gate: this.gate,
       shardsMax: settings.SHARDS_MAX,
+      isWanted: (cause) => (cause === "size" ? this.#isLarge : this.#load.isHot(presentMs())),
       noteSplit: async (...noted) => await claim.noteSplit(...noted),
       listedAtMs: () => walks.listedAtMs,
     });
@@ -91,9 +92,13 @@ export class ShardSplits {
 
   /** A commit is written. */
   noteCommit(): void {
+    if (this.#isLarge) this.splitting.noteLarge();
+    this.splitting.noteCommit();
+  }
+
+  get #isLarge(): boolean {
     const { engine, settings } = this.#host;
-    if (isLarge(engine.figures.bytes, settings.SHARD_BYTES_MAX)) this.splitting.noteLarge();
-    else this.splitting.noteSmall();
+    return isLarge(engine.figures.bytes, settings.SHARD_BYTES_MAX);
   }
 
   /** See `SplitCalls.shardState`. */

@@ -30,6 +30,7 @@ import type { Journal } from "./journal.ts";
 import type { OwnRange } from "./own-range.ts";
 import { AttemptFailed, RangeTransfer } from "./range-transfer.ts";
 import { isWideEnough, middleOf, SplitPace } from "./split-pace.ts";
+import { SplitProblem, type SplitCause } from "./split-problem.ts";
 import { SplitPhase } from "./split-rows.ts";
 
 /**
@@ -59,6 +60,8 @@ export interface SplittingHost extends Timers {
   readonly shardsMax: number;
   readonly gate: Gate;
   readonly own: OwnRange;
+  /** Whether the shard is large, or has too many calls. */
+  isWanted(cause: "size" | "load"): boolean;
   /** When a listing last asked for a part of the shard, ms since the epoch; -Infinity for never. */
   listedAtMs(): number;
   /**
@@ -84,9 +87,9 @@ export class Splitting {
   #isWeighing = false;
   /** The copy on its way; null when none is. */
   #transfer: RangeTransfer | null = null;
-  #problem: string | null = null;
-  /** The problem is that the shard is large. */
-  #isTooLarge = false;
+  /** Why the shard has last begun to split. */
+  #cause: SplitCause = "operator";
+  readonly #problem: SplitProblem;
   /** Before the other shard is told again. */
   #tellPauseMs = TELL_MS_MIN;
   /** When it is told again by the alarm, ms since the epoch; Infinity unless the shard waits for that. */
@@ -97,6 +100,7 @@ export class Splitting {
   constructor(env: Environment, host: SplittingHost) {
     this.#env = env;
     this.#host = host;
+    this.#problem = new SplitProblem((cause) => host.isWanted(cause));
   }
 
   /** The split under way; null when none is. */
@@ -107,7 +111,7 @@ export class Splitting {
 
   /** See `ShardState.splitProblem`. */
   get problem(): string | null {
-    return this.#problem;
+    return this.#problem.reasonAt(this.#host.nowMs());
   }
 
   /**
@@ -133,7 +137,9 @@ export class Splitting {
   async #beginAgain(at: number, attempt: number): Promise<void> {
     await this.#host.wait(SPLIT_RESUME_MS);
     // Another attempt may have begun meanwhile, or the split be given up.
-    if (this.#host.journal.split.attempt === attempt && this.figures !== null) await this.#run(at);
+    if (this.#host.journal.split.attempt !== attempt || this.figures === null) return;
+    // The cause is not stored. Counts of calls have begun anew, so a cause that can't be seen is taken for an operator's.
+    await this.#run(at, this.#host.isWanted("size") ? "size" : "operator");
   }
 
   /**
@@ -152,7 +158,7 @@ export class Splitting {
       throw refused(`the shard owns the hashes from ${range.from} to ${endOf(range) - 1}`);
     }
     if (!this.#isWideEnough(middle)) throw refused(this.#tooNarrow);
-    this.#host.waitUntil(this.#run(middle));
+    this.#host.waitUntil(this.#run(middle, "operator"));
     return this.figures!;
   }
 
@@ -180,7 +186,7 @@ export class Splitting {
     if (this.#isWeighing || this.#hindrance() !== null || !isWideEnough(range, at, shardsMax)) {
       return false;
     }
-    this.#host.waitUntil(this.#run(at));
+    this.#host.waitUntil(this.#run(at, "load"));
     return true;
   }
 
@@ -190,12 +196,13 @@ export class Splitting {
     if (this.#hindrance() !== null) return;
     if (middle === null) this.#noteTooLarge(INDIVISIBLE);
     else if (!this.#isWideEnough(middle)) this.#noteTooLarge(this.#tooNarrow);
-    else await this.#run(middle);
+    else await this.#run(middle, "size");
   }
 
   /** A split comes to nothing, or not to its end: the log says why, and so do overview and metrics. */
-  #noteProblem(reason: string, event: "split_given_up" | "split_untold" = "split_given_up"): void {
-    this.#problem = reason;
+  #noteProblem(reason: string, cause: SplitCause | "untold"): void {
+    this.#problem.note(reason, cause, this.#host.nowMs());
+    const event = cause === "untold" ? "split_untold" : "split_given_up";
     logWarning(event, { shard: this.#host.name, error: reason });
     this.#host.onChange();
   }
@@ -203,19 +210,12 @@ export class Splitting {
   /** A shard that is too large can't split by itself. With `SHARDS_MAX=1` it is not meant to. */
   #noteTooLarge(reason: string): void {
     if (this.#host.shardsMax === 1) return;
-    this.#noteProblem(reason);
-    this.#isTooLarge = true;
+    this.#noteProblem(reason, "size");
   }
 
-  /** The shard is not large. */
-  noteSmall(): void {
-    if (this.#isTooLarge) this.#noteSolved();
-  }
-
-  #noteSolved(): void {
-    this.#problem = null;
-    this.#isTooLarge = false;
-    this.#host.onChange();
+  /** A commit is written: the shard may have become smaller, or time may have passed. */
+  noteCommit(): void {
+    if (this.#problem.endsAt(this.#host.nowMs())) this.#host.onChange();
   }
 
   /** Where the halves have about as many bytes; null where that is nowhere. */
@@ -257,12 +257,13 @@ export class Splitting {
     this.#transfer?.stop();
     this.#transfer = null;
     this.#host.write(() => journal.split.giveUp());
-    this.#noteProblem(reason);
+    this.#noteProblem(reason, this.#cause);
   }
 
   /** An attempt, from its row on: all of it up to the first message is one turn. */
-  async #run(at: number): Promise<void> {
+  async #run(at: number, cause: SplitCause): Promise<void> {
     const { journal, engine, seed } = this.#host;
+    this.#cause = cause;
     this.#host.write(() => journal.split.begin(at));
     const offer = this.#offerFrom(at);
     const copy = engine.ownership.copyRange(offer.range, seed);
@@ -379,7 +380,8 @@ export class Splitting {
     }
     this.#tellPauseMs = TELL_MS_MIN;
     this.#host.write(() => this.#host.journal.split.noteActivated());
-    this.#noteSolved();
+    this.#problem.clear();
+    this.#host.onChange();
   }
 
   async #isTold(at: number): Promise<boolean> {
@@ -391,7 +393,7 @@ export class Splitting {
     } catch (error) {
       reason = String(error);
     }
-    this.#noteProblem(reason, "split_untold");
+    this.#noteProblem(reason, "untold");
     return false;
   }
 

@@ -52,7 +52,7 @@ const ShardOverview = v.variant("isUnreachable", [
     splitProblem: v.pipe(
       v.nullable(v.string()),
       v.description(
-        "Why its last split does not come to its end, or why it does not split though it is large; it tries again.",
+        "Why its last split does not come to its end, or why it does not split though it is large; it tries again, and needs no split once this is null.",
       ),
     ),
     startedAtMs: moment("When the object started, in ms since the epoch."),
