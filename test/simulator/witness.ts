@@ -3,7 +3,7 @@
  * when each connection lived for the server. It knows connections by the addresses of their clients.
  */
 import { AlarmCounts } from "./checks/alarms.ts";
-import type { Moment, Moments } from "./checks/history.ts";
+import type { Moment, Moments, Violation } from "./checks/history.ts";
 import { afterMs, beforeMs, earlier, NEVER } from "./checks/order.ts";
 import { Facts, type Connection, type Ending, type ObjectCall } from "./checks/facts.ts";
 import type { Life } from "./platform/life.ts";
@@ -19,6 +19,9 @@ import {
 
 /** The event of the log with which an object says that it has given messages up, as a Hub takes them too slowly. */
 const LOST_TO_HUB = "hub_slow";
+
+/** The event with which a shard says that its data is gone: in runs no disk vanishes. */
+const DATA_MISSING = "shard_data_missing";
 
 /** Of what a Hub leaves with each socket. */
 interface Attachment {
@@ -52,6 +55,8 @@ const UNWATCHED: CallWatch = { onTaken: () => {}, onAnswer: () => {} };
 export class Witness implements Watcher {
   readonly facts = new Facts();
   readonly alarms = new AlarmCounts();
+  /** Shards have said that their data is gone. */
+  readonly falseAlarms: Violation[] = [];
   readonly #moments: Moments;
   readonly #lives = new Map<
     ObjectLife,
@@ -153,7 +158,11 @@ export class Witness implements Watcher {
     };
   }
 
-  onLog(_life: Life, text: string): void {
+  onLog(life: Life, text: string): void {
+    if (text.includes(`"${DATA_MISSING}"`)) {
+      const message = `says that data is missing, and none is: ${text}`;
+      this.falseAlarms.push({ promise: "Logs", subject: life.name, message });
+    }
     if (!text.includes(LOST_TO_HUB)) return;
     const { event, hub } = JSON.parse(text) as { event: string; hub: string };
     if (event === LOST_TO_HUB) {

@@ -204,7 +204,7 @@ export class World {
     if (this.violations.length === 0) {
       this.violations.push(...this.#auditor.check());
       for (const workload of workloads) this.violations.push(...workload.check(this));
-      this.violations.push(...this.witness.alarms.violations());
+      this.violations.push(...this.witness.alarms.violations(), ...this.witness.falseAlarms);
     }
     return this.violations;
   }

@@ -279,7 +279,7 @@ export interface ShardCalls extends Rpc.DurableObjectBranded, SplitCalls {
   claim(placement: Placement, index?: number | null): Promise<Placement>;
 
   /** Of shard 0: notes that another shard has data. */
-  note(index: number): void;
+  note(index: number): Promise<void>;
 
   /** Of shard 0: whether another shard has data, or had. */
   hasNoted(index: number): boolean;

@@ -60,8 +60,8 @@ export class ShardClaim {
   #isNew = false;
   /** How many ranges the namespace began with; 0 while that is not known. */
   #shards = 0;
-  /** The loss is logged once for each instance: every request meets it. */
-  #isLogged = false;
+  /** Shards whose data is gone. The loss is logged once for each instance: every request meets it. */
+  readonly #lost = new Set<string>();
 
   /** @param shard name of the object */
   constructor(
@@ -120,7 +120,7 @@ export class ShardClaim {
   async #assertInitialNew(placement: Placement): Promise<void> {
     // Where its loss is accepted, it has its old range, which may be less than that of its index.
     if ((await this.#witness.ask()) !== null) return await this.claim(placement);
-    if (!this.#isLossAccepted && (await this.#isMissed(placement))) throw this.#missing();
+    if (!this.#isLossAccepted && (await this.#isMissed(placement))) throw await this.#missing();
     this.#isNew = true;
   }
 
@@ -169,14 +169,14 @@ export class ShardClaim {
   async placementFor(placement: Placement, index: number | null): Promise<Placement> {
     if (this.#journal.placement === null) await this.claim(placement);
     if (index !== null && this.#journal.hasNoted(index) && !this.#isLossAccepted) {
-      throw this.#missing(shardName.format(this.#namespace, index));
+      throw await this.#missing(shardName.format(this.#namespace, index));
     }
     return this.#journal.placement!;
   }
 
   /** In shard 0: notes that another shard has data. */
-  note(index: number): void {
-    if (this.#journal.placement === null) throw this.#missing();
+  async note(index: number): Promise<void> {
+    if (this.#journal.placement === null) throw await this.#missing();
     if (this.#journal.hasNoted(index)) return;
     this.#host.write(() => this.#journal.noteShard(index));
     this.#host.waitUntil(this.#witness.noteOthers());
@@ -243,7 +243,7 @@ export class ShardClaim {
     else assertSameSeed(inForce, placement);
     const { shards, fingerprint } = inForce;
     this.#shards = shards;
-    if (before !== null && !this.#isLossAccepted) throw this.#missing();
+    if (before !== null && !this.#isLossAccepted) throw await this.#missing();
     const isInitial = range === undefined || isSameRange(range, initialRange(index, shards));
     if (before === null && (index >= shards || !isInitial)) return;
     this.#host.write(() => {
@@ -261,7 +261,7 @@ export class ShardClaim {
     const { shards, fingerprint } = first?.placement ?? asked;
     const others = await this.#othersWithData(shards);
     if (first !== null) assertSameSeed(first.placement, asked);
-    if ((first !== null || others.length > 0) && !this.#isLossAccepted) throw this.#missing();
+    if ((first !== null || others.length > 0) && !this.#isLossAccepted) throw await this.#missing();
     this.#host.write(() => {
       this.#journal.create({ shards, fingerprint }, others);
       if (first !== null) this.#inherit(first);
@@ -288,7 +288,7 @@ export class ShardClaim {
     const above = index === 0 ? first : await this.#shard(index).ranges(placement);
     const begins = [...beginsOf(first), ...beginsOf(above)];
     if (!begins.includes(from)) return;
-    if (!this.#isLossAccepted) throw this.#missing();
+    if (!this.#isLossAccepted) throw await this.#missing();
     const to = Math.min(CIRCLE, ...begins.filter((at) => at > from)) % CIRCLE;
     // Above all that the shard has begun before: what is left of those is given up.
     const attempt = Math.floor(presentMs() / 1000);
@@ -321,10 +321,19 @@ export class ShardClaim {
     return others.filter((_, i) => answers[i]);
   }
 
-  /** The refusal of a shard whose data is gone. */
-  #missing(shard = this.#name): Error {
-    if (!this.#isLogged) logError("shard_data_missing", { shard });
-    this.#isLogged = true;
+  /**
+   * The refusal of a shard whose data is gone.
+   *
+   * A network partition may leave an old copy of a shard behind that started before the shard had data. A new stub leads to the
+   * present copy, which has the data: nothing is lost then, and an operator has nothing to restore.
+   */
+  async #missing(shard = this.#name): Promise<Error> {
+    if (!this.#lost.has(shard)) {
+      const isThere = await orIfUnknown(shardStub(this.#env, shard).hasData(), () => false);
+      if (isThere) return new Error(`an old copy of shard ${shard} is asked`);
+      logError("shard_data_missing", { shard });
+      this.#lost.add(shard);
+    }
     return new ThrottrError(
       "shard_data_missing",
       `the database of shard ${shard} is empty, although it had data: restore it ` +

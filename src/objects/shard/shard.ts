@@ -269,9 +269,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   }
 
   /** Asked of shard 0 alone. */
-  note(index: number): void {
+  async note(index: number): Promise<void> {
     if (this.#unreadable !== null) throw this.#unreadable;
-    this.#claim.note(index);
+    await this.#claim.note(index);
   }
 
   hasNoted(index: number): boolean {

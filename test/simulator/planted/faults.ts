@@ -697,4 +697,13 @@ export const PLANTED: readonly PlantedFault[] = [
     aims: ["Shard.adopt"],
     seed: 1,
   },
+  {
+    name: "an old copy of a shard takes its data for lost",
+    module: "src/objects/shard/shard-claim.ts",
+    text: "if (isThere) return",
+    planted: "if (shard === null) return",
+    workload: "records",
+    splits: SPLITS,
+    seed: 1,
+  },
 ];
