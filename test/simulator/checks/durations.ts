@@ -2,6 +2,7 @@
  * When a duration by an object's time is over, in true time: the earliest moment at which it may be, and the moment from which on
  * it surely is. A clock that was set meanwhile makes the two differ.
  */
+import { SLEWED_PACE } from "./clock-steps.ts";
 import type { ClockHistory, MsSpan } from "./clocks.ts";
 
 /** What a clock history rounds, and a little more. */
@@ -40,6 +41,19 @@ export class Durations {
       endMs = this.#firstOver(begun, durationMs, stepMs);
     }
     return endMs;
+  }
+
+  /**
+   * How long it is by the object's time until its machine's clock shows a time, from a moment of a span of true time on. While the
+   * object's time is ahead of that clock it passes slower.
+   */
+  until(endsAtMs: number, { fromMs, toMs }: MsSpan): MsSpan {
+    const clock = this.#clocks.spanOf(this.#object, fromMs, toMs);
+    const pace = this.#clocks.isSteady(this.#object) ? 1 : SLEWED_PACE;
+    return {
+      fromMs: Math.max(0, Math.floor((endsAtMs - clock.toMs) * pace) - ROUNDING_MS),
+      toMs: Math.max(0, endsAtMs - clock.fromMs + ROUNDING_MS),
+    };
   }
 
   #firstOver(begun: MsSpan, durationMs: number, fromMs: number): number {

@@ -42,7 +42,8 @@ const NOTHING: State = { least: 0, most: 0 };
 export interface LeaseHolder {
   readonly holder: Holder;
   readonly lifetimes: Lifetimes;
-  /** By call; those that were refused are missing. */
+  readonly calls: readonly SemaphoreCall[];
+  /** By call; those that were refused, and that say nothing of the lease, are missing. */
   readonly changes: ReadonlyMap<SemaphoreCall, Change>;
 }
 
@@ -55,10 +56,11 @@ export function holdByLease(
   const changes = new Map<SemaphoreCall, Change>();
   let [least, most] = [Infinity, 0];
   for (const call of calls) {
-    const change = changeOfLease(call, canBeUndone(call));
+    const change = changeOfLease(call, durations, canBeUndone(call));
     if (change === null) continue;
     changes.set(call, change);
-    if (call.operation.type !== "acquire lease") continue;
+    const { type } = call.operation;
+    if (type !== "acquire lease" && type !== "restore lease") continue;
     least = Math.min(least, call.operation.resources);
     most = Math.max(most, call.operation.resources);
   }
@@ -72,11 +74,15 @@ export function holdByLease(
     held.add(from, 0, most);
     held.add(to, 0, -most);
   }
-  return { holder: { name, held }, lifetimes, changes };
+  return { holder: { name, held }, lifetimes, calls, changes };
 }
 
 /** Null for a call that changed and saw nothing. */
-function changeOfLease(call: SemaphoreCall, canBeUndone: boolean): Change | null {
+function changeOfLease(
+  call: SemaphoreCall,
+  durations: Durations,
+  canBeUndone: boolean,
+): Change | null {
   const { operation, outcome, begun } = call;
   const isOpen = outcome === "unknown" || canBeUndone;
   const window = { from: begun, to: appliedBy(call) };
@@ -84,6 +90,16 @@ function changeOfLease(call: SemaphoreCall, canBeUndone: boolean): Change | null
     if (isOpen) return { ...window, leaves: "absent", certainty: "open" };
     const certainty = outcome === "released" ? "done" : "seen";
     return { ...window, leaves: "absent", certainty };
+  }
+  if (operation.type === "restore lease") {
+    const livesMs = durations.until(operation.endsAtMs, {
+      fromMs: window.from.ms,
+      toMs: window.to.ms,
+    });
+    const present = { ...window, leaves: "present", livesMs } as const;
+    if (isOpen) return { ...present, certainty: "open" };
+    // An end that has passed leaves the lease as it was, and so does one that is there already and is kept.
+    return outcome === "restored" ? { ...present, certainty: "done" } : null;
   }
   if (operation.type !== "acquire lease" && operation.type !== "renew lease") return null;
   const livesMs = { fromMs: operation.ttlMs, toMs: operation.ttlMs };

@@ -15,6 +15,15 @@ export type SemaphoreOperation =
     }
   | { type: "renew lease"; name: string; leaseId: string; ttlMs: number }
   | { type: "release lease"; name: string; leaseId: string }
+  /** The end is of the platform's clock, in ms since the epoch. */
+  | {
+      type: "restore lease";
+      name: string;
+      leaseId: string;
+      resources: number;
+      endsAtMs: number;
+      isReplacing: boolean;
+    }
   | { type: "get"; name: string }
   | { type: "holders"; name: string }
   /** Of the names that begin with a prefix. Dump begins a shard again that restarts meanwhile, so it may repeat rows. */
@@ -34,7 +43,7 @@ export interface HolderRow {
 }
 
 /**
- * What was answered. `not acquired` and `not found` are those of a Release or a Get, `absent` says that there is no such lease,
+ * What was answered. `kept` and `expired` are those of a lease that is restored. `not acquired` and `not found` are those of a Release or a Get, `absent` says that there is no such lease,
  * `no room` that the shard's memory is full.
  */
 export type SemaphoreOutcome =
@@ -45,6 +54,9 @@ export type SemaphoreOutcome =
   | "not acquired"
   | "not found"
   | "absent"
+  | "restored"
+  | "kept"
+  | "expired"
   | { readonly endsAtMs: number }
   | { readonly consumption: number; readonly mostHeld: number | null }
   | { readonly rows: readonly SemaphoreRow[] }

@@ -84,7 +84,10 @@ export class SemaphoreCheck {
 
   check(): Violation[] {
     for (const request of this.#requests) this.#checkRequest(request);
-    for (const lease of this.#leases) this.#checkLease(lease);
+    for (const lease of this.#leases) {
+      this.#checkLease(lease);
+      this.#checkRestorations(lease);
+    }
     for (const call of this.#calls) {
       if (!isAnswered(call) || typeof call.outcome !== "object") continue;
       const [from, to] = this.#seenBetween(call);
@@ -138,7 +141,9 @@ export class SemaphoreCheck {
   }
 
   mayExist(to: Moment): boolean {
-    return this.#calls.some((call) => isAcquisition(call) && isBefore(call.begun, to));
+    return this.#calls.some(
+      (call) => (isAcquisition(call) || mayRestore(call)) && isBefore(call.begun, to),
+    );
   }
 
   takeViolations(): Violation[] {
@@ -229,7 +234,7 @@ export class SemaphoreCheck {
 
   #checkLease({ holder: { name }, lifetimes, changes }: LeaseHolder): void {
     for (const [call, change] of changes) {
-      if (!isAnswered(call)) continue;
+      if (!isAnswered(call) || call.operation.type === "restore lease") continue;
       const { operation, outcome } = call;
       const to = call.ended;
       const isHeld = typeof outcome === "object" || outcome === "released";
@@ -252,6 +257,23 @@ export class SemaphoreCheck {
       }
       if (typeof outcome === "object" && "endsAtMs" in outcome && "ttlMs" in operation) {
         this.#checkLeaseEnd(call, outcome.endsAtMs, operation.ttlMs);
+      }
+    }
+  }
+
+  /** A lease that is there already is kept, unless it is to be replaced. Its end is seen by what is in use later. */
+  #checkRestorations({ holder: { name }, lifetimes, calls, changes }: LeaseHolder): void {
+    for (const call of calls) {
+      const { operation, outcome } = call;
+      if (operation.type !== "restore lease" || !isAnswered(call)) continue;
+      const to = call.ended;
+      if (outcome === "kept") {
+        const [from] = this.#seenBetween(call);
+        if (meetsAny(lifetimes.possible, from, to, changes.get(call))) continue;
+        this.#violate(`${describeCall(call)}: ${name} was kept, but it can't have been held`);
+      } else if (outcome === "restored" && !operation.isReplacing) {
+        if (!coversAll(lifetimes.sure, call.begun, to)) continue;
+        this.#violate(`${describeCall(call)}: ${name} was restored, but it was held all the while`);
       }
     }
   }
@@ -323,20 +345,26 @@ export class SemaphoreCheck {
     return Math.floor(fromMs / statsIntervalMs) === Math.floor(toMs / statsIntervalMs);
   }
 
-  /** What is held for sure was granted by calls one of which was the last: it had room below its maximum. */
+  /**
+   * What is held for sure was granted by calls one of which was the last: it had room below its maximum. What was restored has no
+   * maximum, and comes on top of that.
+   */
   #checkMaximum(): void {
     const acquisitions = this.#calls
-      .filter(isAcquisition)
+      .filter((call) => isAcquisition(call) || mayRestore(call))
       .toSorted((a, b) => (isBefore(a.begun, b.begun) ? -1 : 1));
     let next = 0;
     let maximum = 0;
+    let restored = 0;
     for (const { at, low } of this.inUse.segments) {
       while (next < acquisitions.length && isBefore(acquisitions[next]!.begun, at)) {
-        maximum = Math.max(maximum, maximumOf(acquisitions[next++]!));
+        const { operation } = acquisitions[next++]!;
+        if (operation.type === "restore lease") restored += operation.resources;
+        else maximum = Math.max(maximum, "maximum" in operation ? operation.maximum : 0);
       }
-      if (low <= maximum) continue;
+      if (low <= maximum + restored) continue;
       this.#violate(
-        `at ${describeMoment(at)} ${low} were in use, but at most ${maximum} was ever granted: ${this.#describeHolders(at)}`,
+        `at ${describeMoment(at)} ${low} were in use, but at most ${maximum + restored} was ever granted or restored: ${this.#describeHolders(at)}`,
       );
       return;
     }
@@ -378,8 +406,10 @@ function isAcquisition(call: SemaphoreCall): boolean {
   return isOpen || isGrant(call);
 }
 
-function maximumOf({ operation }: SemaphoreCall): number {
-  return "maximum" in operation ? operation.maximum : 0;
+/** A lease was restored, or may have been. */
+function mayRestore({ operation, outcome }: SemaphoreCall): boolean {
+  const isRestored = outcome === "restored" || outcome === "unknown";
+  return operation.type === "restore lease" && isRestored;
 }
 
 function rangeOf(bounds: Bounds, from: Moment, to: Moment): string {

@@ -41,7 +41,7 @@ const CALLS = [
     (method) => `Hub.${method}`,
   ),
   ...["change", "listenTo", "publish", "publishAll"].map((method) => `Channel.${method}`),
-  ...["absorb", "join", "registerNamespace", "report", "retire", "survey"].map(
+  ...["absorb", "join", "registerNamespace", "report", "retire", "shardReports", "survey"].map(
     (method) => `Directory.${method}`,
   ),
 ];
@@ -322,7 +322,6 @@ export const UNMET: Readonly<Record<string, string>> = {
   "Hub.connectionRow": PEOPLE,
   "Hub.subscribers": PEOPLE,
   "Directory.history": PEOPLE,
-  "Directory.shardReports": PEOPLE,
   "Directory.namespacesPage": PEOPLE,
   "sql.exec SELECT name, registered_at_ms FROM namespaces": PEOPLE,
   "Shard.shardState": OPERATOR,

@@ -201,12 +201,12 @@ class LeaseHolder {
     const { world, random, most } = this.#client;
     while (this.#calls.made < most && !world.isClosing) {
       await pause(this.#client);
-      await this.#calls.lease(this.#port, this.#next(random));
+      await this.#calls.lease(this.#port, this.#next(world, random));
     }
     this.#port.close();
   }
 
-  #next(random: Random): SemaphoreOperation {
+  #next(world: World, random: Random): SemaphoreOperation {
     const at = random.next();
     const ttlMs = Math.round(random.skewed(LEASE_MS.least, LEASE_MS.most));
     const name = nameOf(random.int(NAMES));
@@ -225,6 +225,7 @@ class LeaseHolder {
       };
     }
     const { leaseId } = known;
+    if (at < 0.54) return restorationOf(random, known, world.time.nowMs + ttlMs);
     if (at < 0.6) {
       const maximum = maximumOf(random, known.resources);
       return { type: "acquire lease", ...known, maximum, ttlMs };
@@ -232,4 +233,15 @@ class LeaseHolder {
     if (at < 0.8) return { type: "renew lease", name: known.name, leaseId, ttlMs };
     return { type: "release lease", name: known.name, leaseId };
   }
+}
+
+/** As an import would, of a file that is older or newer than the lease. */
+function restorationOf(
+  random: Random,
+  lease: { name: string; leaseId: string; resources: number },
+  endsAtMs: number,
+): SemaphoreOperation {
+  const isReplacing = random.chance(0.5);
+  // Of the same resources: of other ones the checkers would know less.
+  return { type: "restore lease", ...lease, endsAtMs: Math.round(endsAtMs), isReplacing };
 }

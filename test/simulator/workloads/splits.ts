@@ -1,17 +1,22 @@
 /**
- * An operator splits shards at random moments, while clients of other workloads use them. In the end every split must be over,
- * and the shards that serve must own the circle of hashes once.
+ * An operator splits shards at random moments, while clients of other workloads use them, and lists them by `GET /v1/shards`: each
+ * list has each hash once. In the end every split must be over, and the shards that serve must own the circle of hashes once.
  */
 import type { ShardState, SplitCalls } from "../../../src/base/calls/splits.ts";
 import { KeyHash } from "../../../src/dispatch/placement.ts";
 import { CIRCLE, endOf, initialRange, widthOf, type Range } from "../../../src/wire/range.ts";
+import type { ShardRow, Shards } from "../../../src/wire/shards.ts";
 import type { Plan } from "../campaign/plan.ts";
 import type { Violation } from "../checks/history.ts";
+import { describeMoment } from "../checks/order.ts";
 import type { Random } from "../kernel/random.ts";
+import { exchange } from "../platform/net/exchange.ts";
+import { SimRequest } from "../platform/net/messages.ts";
 import type { SimulatedObject } from "../platform/object.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import { makeStub } from "../platform/stub.ts";
 import type { Workload, World } from "../world.ts";
+import { doorTo, SERVER } from "./ports.ts";
 
 /** Splits in the middle of the records, as the shard chooses it. */
 const MIDDLE_SHARE = 0.6;
@@ -20,6 +25,8 @@ const EDGE_SHARE = 0.1;
 /** How long a split may take once nothing goes wrong any more. */
 const SETTLE_MS = 600_000;
 const LOOK_MS = 5000;
+/** Lists for each split that is asked for: reports of shards are read in them, where the namespace has many. */
+const LISTS = 3;
 
 /** Methods as a stub has them. */
 type Asynchronous<Calls> = {
@@ -34,12 +41,20 @@ interface Seen {
   readonly state: ShardState;
 }
 
+/** What an operator was told of all shards. */
+interface Listed {
+  /** When, for messages. */
+  readonly at: string;
+  readonly rows: readonly ShardRow[];
+}
+
 export class Splits implements Workload {
   readonly name = "splits";
   readonly #count: number;
   readonly #durationMs: number;
   readonly #shards: number;
   readonly #fingerprint = new KeyHash("default", "").fingerprint;
+  readonly #listed: Listed[] = [];
   #seen: readonly Seen[] = [];
 
   constructor(plan: Plan) {
@@ -50,6 +65,20 @@ export class Splits implements Workload {
 
   start(world: World): void {
     world.start("operator", async (life) => await this.#work(world, life));
+    world.start("reader of shards", async (life) => await this.#read(world, life));
+  }
+
+  async #read(world: World, life: RunningLife): Promise<void> {
+    const random = world.random.fork(life.name);
+    const count = LISTS * this.#count;
+    for (let i = 0; i < count && !world.isClosing; i++) {
+      await life.settled(random.between(0, (2 * this.#durationMs) / count), "pause", () => {});
+      const begun = world.moments.now();
+      const rows = await listShards(world, life, random);
+      if (rows === null) continue;
+      const at = `from ${describeMoment(begun)} to ${describeMoment(world.moments.now())}`;
+      this.#listed.push({ at, rows });
+    }
   }
 
   async #work(world: World, life: RunningLife): Promise<void> {
@@ -101,17 +130,50 @@ export class Splits implements Workload {
       if (state.split !== null) violate(name, `its split does not end: ${JSON.stringify(state)}`);
       if (!state.isActive) violate(name, `it has adopted a range, and learns no more of it`);
     }
+    for (const { at, rows } of this.#listed) {
+      const gap = gapIn(rows.map(({ from, to }) => ({ from, end: to })));
+      if (gap === null) continue;
+      const shown = JSON.stringify(rows.map(({ shard, from, to }) => [shard, from, to]));
+      violate("GET /v1/shards", `${at} does not have each hash once, at ${gap}: ${shown}`);
+    }
     const serving = this.#seen.filter(({ state }) => state.isActive);
     const owned = serving.map(({ state }) => state.range);
     // A shard that the namespace began with has no data before its first write.
     const unborn = Array.from({ length: this.#shards }, (_, i) => initialRange(i, this.#shards));
     const untouched = unborn.filter(({ from }) => owned.every((range) => range.from !== from));
     const ranges = [...owned, ...untouched].toSorted((a, b) => a.from - b.from);
-    const gap = ranges.find((range, i) => (ranges[i + 1]?.from ?? CIRCLE) !== endOf(range));
-    if (owned.length > 0 && (ranges[0]!.from !== 0 || gap !== undefined)) {
+    const gap = gapIn(ranges.map((range) => ({ from: range.from, end: endOf(range) })));
+    if (owned.length > 0 && gap !== null) {
       violate("the circle", `not each hash has one owner: ${JSON.stringify(ranges)}`);
     }
     return violations;
+  }
+}
+
+/** The first hash that ranges in their order do not have once; null where they have all. */
+function gapIn(ranges: readonly { readonly from: number; readonly end: number }[]): number | null {
+  let at = 0;
+  for (const { from, end } of ranges) {
+    if (from !== at || end <= from) return at;
+    at = end;
+  }
+  return at === CIRCLE ? null : at;
+}
+
+/** Null for an answer that was lost, and for that of a door that does not know the route. */
+async function listShards(
+  world: World,
+  life: RunningLife,
+  random: Random,
+): Promise<readonly ShardRow[] | null> {
+  const request = new SimRequest(`${SERVER}/v1/shards`, { method: "GET" });
+  try {
+    const { network } = world.cluster.site;
+    const response = await exchange(network, life, doorTo(world, random), request);
+    const answer = (await response.json()) as Shards;
+    return response.status === 200 ? answer.shards : null;
+  } catch {
+    return null;
   }
 }
 

@@ -177,6 +177,23 @@ describe("the checker of semaphores", () => {
     outcome,
     from,
   });
+  const restoreLease = (
+    leaseId: string,
+    from: number,
+    outcome: Step["outcome"] = "restored",
+    isReplacing = false,
+  ): Step => ({
+    operation: {
+      type: "restore lease",
+      name: "gpu",
+      leaseId,
+      resources: 1,
+      endsAtMs: 2000,
+      isReplacing,
+    },
+    outcome,
+    from,
+  });
   const releaseLease = (leaseId: string, from: number, outcome: Step["outcome"]): Step => ({
     operation: { type: "release lease", name: "gpu", leaseId },
     outcome,
@@ -360,6 +377,59 @@ describe("the checker of semaphores", () => {
       "a lease with an end that is not its TTL's",
       [acquireLease("a", 10, { endsAtMs: 2010 })],
       "a lease of 1000 ms ends at 2010, expected 1008 to 1011",
+    ],
+  ] as [string, Step[], string][])("refuses %s", (_, steps, message) => {
+    expect(check(steps)).toContain(message);
+  });
+
+  it("accepts leases that are restored to their end, above the maximum too, and those that are kept", () => {
+    const steps = [
+      restoreLease("a", 10),
+      restoreLease("b", 20),
+      get(30, 2, 2),
+      restoreLease("a", 40, "kept"),
+      restoreLease("a", 50, "restored", true),
+      acquire(1, 1900, "unavailable"),
+      releaseLease("b", 1910, "released"),
+      restoreLease("b", 2010, "expired"),
+      get(2020, 0),
+    ];
+    expect(check(steps)).toBe("");
+    const lost = { ...restoreLease("a", 10, "unknown"), to: null, settled: 100 };
+    expect(check([lost, get(200, 1)])).toBe("");
+    expect(check([lost, get(200, 0)])).toBe("");
+  });
+
+  it.each([
+    [
+      "a restored lease that is lost before its end",
+      [restoreLease("a", 10), get(1900, 0)],
+      "told that 0 are in use, but it was 1",
+    ],
+    [
+      "a restored lease that is held after its end",
+      [restoreLease("a", 10), get(2020, 1)],
+      "told that 1 are in use, but it was 0",
+    ],
+    [
+      "a lease that is replaced, and keeps its old end",
+      [acquireLease("a", 10), restoreLease("a", 20, "restored", true), get(1500, 0)],
+      "told that 0 are in use, but it was 1",
+    ],
+    [
+      "a lease that is kept and was never held",
+      [restoreLease("a", 10, "kept")],
+      "lease a was kept, but it can't have been held",
+    ],
+    [
+      "a lease that is restored beside itself",
+      [restoreLease("a", 10), restoreLease("a", 20)],
+      "lease a was restored, but it was held all the while",
+    ],
+    [
+      "a lease that has ended, and is restored all the same",
+      [restoreLease("a", 2010), get(2020, 1)],
+      "told that 1 are in use, but it was 0",
     ],
   ] as [string, Step[], string][])("refuses %s", (_, steps, message) => {
     expect(check(steps)).toContain(message);

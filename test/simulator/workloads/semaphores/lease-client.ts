@@ -20,7 +20,10 @@ import { clientOf } from "../package.ts";
 import { isOpenForMany } from "../ports.ts";
 import type { Calls } from "./calls.ts";
 
-type LeaseOperation = Extract<SemaphoreOperation, { leaseId: string }>;
+type LeaseOperation = Exclude<
+  Extract<SemaphoreOperation, { leaseId: string }>,
+  { type: "restore lease" }
+>;
 
 /** A call of the client: it may be sent several times. */
 interface Asked {

@@ -32,6 +32,12 @@ export async function callLease(port: Port, operation: SemaphoreOperation): Prom
       const asked = operations.release(operation.name, operation.leaseId);
       return await tell(port, asked, (isReleased) => (isReleased ? "released" : "absent"));
     }
+    case "restore lease": {
+      const { isReplacing, endsAtMs: expiresAtMs, ...lease } = operation;
+      const policy = isReplacing ? "replace" : "keep";
+      const asked = operations.restoreLease({ ...lease, expiresAtMs }, { policy });
+      return await tell(port, asked, (result) => result);
+    }
     case "get":
       return await tell(port, operations.inspectSemaphore(operation.name), (state) =>
         state === null ? "not found" : { consumption: state.consumption, mostHeld: state.mostHeld },
