@@ -5,9 +5,10 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { InitialShards } from "../support/shards.ts";
 import { parseSettings } from "../../src/base/settings.ts";
+import { Shard } from "../../src/objects/shard/shard.ts";
 import { bytesOf, concat, hex, HOURS, INFO, LIST, U16 } from "../support/frames/index.ts";
 import { post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
@@ -107,6 +108,26 @@ describe("a shard whose database vanished", () => {
       }
     },
   );
+
+  it("a shard that gets its first request while it is listed is not taken for one whose data is gone", async () => {
+    const { send, insert, keys } = await freshNamespace();
+    expect((await insert(keys[0]!)).text).toBe("01");
+    const notes = vi.spyOn(Shard.prototype, "note");
+    const isNoted = (): boolean => notes.mock.calls.some(([index]) => index === 1);
+    // Shard 0 answers the listing of shard 1 when it has a note of the data that came meanwhile.
+    const late = async (index: number): Promise<boolean> => {
+      if (index !== 1) return false;
+      for (let i = 0; i < 500 && !isNoted(); i++) await scheduler.wait(10);
+      return isNoted();
+    };
+    const asked = vi.spyOn(Shard.prototype, "hasNoted");
+    asked.mockImplementation(late as unknown as Shard["hasNoted"]);
+    const listed = send(LIST);
+    while (!asked.mock.calls.some(([index]) => index === 1)) await scheduler.wait(10);
+    expect((await insert(keys[1]!)).text).toBe("01");
+    expect(await listed).toMatchObject({ status: 200 });
+    vi.restoreAllMocks();
+  });
 
   it("a body of which other shards apply their part is not refused for the part of a vanished shard", async () => {
     const namespace = await filled();

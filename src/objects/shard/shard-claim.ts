@@ -120,7 +120,10 @@ export class ShardClaim {
   async #assertInitialNew(placement: Placement): Promise<void> {
     // Where its loss is accepted, it has its old range, which may be less than that of its index.
     if ((await this.#witness.ask()) !== null) return await this.claim(placement);
-    if (!this.#isLossAccepted && (await this.#isMissed(placement))) throw await this.#missing();
+    const isMissed = !this.#isLossAccepted && (await this.#isMissed(placement));
+    // The first batch may have come meanwhile: then others know of data that the shard has.
+    if (this.#journal.placement !== null) return;
+    if (isMissed) throw await this.#missing();
     this.#isNew = true;
   }
 
@@ -287,7 +290,8 @@ export class ShardClaim {
     const index = Math.floor((from * shards) / CIRCLE);
     const above = index === 0 ? first : await this.#shard(index).ranges(placement);
     const begins = [...beginsOf(first), ...beginsOf(above)];
-    if (!begins.includes(from)) return;
+    // The range may have been adopted meanwhile.
+    if (this.#journal.placement !== null || !begins.includes(from)) return;
     if (!this.#isLossAccepted) throw await this.#missing();
     const to = Math.min(CIRCLE, ...begins.filter((at) => at > from)) % CIRCLE;
     // Above all that the shard has begun before: what is left of those is given up.
@@ -329,8 +333,8 @@ export class ShardClaim {
    */
   async #missing(shard = this.#name): Promise<Error> {
     if (!this.#lost.has(shard)) {
-      const isThere = await orIfUnknown(shardStub(this.#env, shard).hasData(), () => false);
-      if (isThere) return new Error(`an old copy of shard ${shard} is asked`);
+      const present = await orIfUnknown(shardStub(this.#env, shard).shardState(), () => null);
+      if (present !== null) return new Error(`an old copy of shard ${shard} is asked`);
       logError("shard_data_missing", { shard });
       this.#lost.add(shard);
     }

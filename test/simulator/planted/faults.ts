@@ -700,10 +700,10 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "an old copy of a shard takes its data for lost",
     module: "src/objects/shard/shard-claim.ts",
-    text: "if (isThere) return",
+    text: "if (present !== null) return",
     planted: "if (shard === null) return",
-    workload: "records",
+    workload: "listings",
     splits: SPLITS,
-    seed: 1,
+    seed: 13,
   },
 ];
