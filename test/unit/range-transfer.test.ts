@@ -1,5 +1,5 @@
 /** The way of a copied range to the shard that adopts it. */
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { AdoptOutcome } from "../../src/base/calls/splits.ts";
 import type { CopiedRow } from "../../src/engine/copy-queue.ts";
 import type { RangeCopy } from "../../src/engine/range-copy.ts";
@@ -37,6 +37,10 @@ const lost = async (): Promise<never> =>
   await Promise.reject(new Error("Network connection lost."));
 const applied = async (): Promise<AdoptOutcome> => await Promise.resolve("applied");
 
+afterEach(() => {
+  vi.useRealTimers();
+});
+
 describe("a range on its way to another shard", () => {
   it("is not taken before the other shard has acknowledged its last row", async () => {
     const answer = Promise.withResolvers<AdoptOutcome>();
@@ -70,6 +74,27 @@ describe("a range on its way to another shard", () => {
     const lower = new Bench(1, async () => await Promise.resolve("lower"));
     await expect(lower.transfer.send()).rejects.toThrow(AttemptFailed);
     expect(lower.offered).toHaveLength(1);
+  });
+
+  it("fails where the call to the other shard, or what comes before the first row, hangs for a minute", async () => {
+    vi.useFakeTimers();
+    const hanging = async (): Promise<never> => await new Promise<never>(() => {});
+    const bench = new Bench(1, hanging);
+    const first = new Bench(1, applied);
+    const failures = [bench.transfer.send(), first.transfer.prepare(hanging())].map(
+      async (work) => await work.catch((error: unknown) => error),
+    );
+    const progress = [bench.transfer.progress!, first.transfer.progress!];
+    await vi.advanceTimersByTimeAsync(SPLIT_WAIT_MS);
+    // The rest of the minute in which a row is sent again.
+    await vi.advanceTimersByTimeAsync(100 * SPLIT_WAIT_MS);
+    for (const failure of await Promise.all(failures)) {
+      expect(failure).toBeInstanceOf(AttemptFailed);
+      expect(String(failure)).toContain(`no answer within ${SPLIT_WAIT_MS} ms`);
+    }
+    expect(await Promise.all(progress)).toEqual([undefined, undefined]);
+    expect(bench.transfer.progress).toBeNull();
+    expect(first.offered).toEqual([]);
   });
 
   it("is never taken once the attempt is given up", async () => {

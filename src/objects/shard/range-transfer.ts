@@ -5,6 +5,7 @@
  * answer was lost, or where the first call comes late.
  */
 import type { AdoptOutcome } from "../../base/calls/splits.ts";
+import { withTimeout } from "../../base/in-time.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { CopiedRow } from "../../engine/copy-queue.ts";
 import type { RangeCopy } from "../../engine/range-copy.ts";
@@ -38,9 +39,28 @@ export class RangeTransfer {
     return this.copy.isTaken && this.#row === null && !this.#isStopped;
   }
 
-  /** Settled when the row under way was acknowledged, or never will be; null when none is under way. */
+  /** Settled when the row under way, or what comes before the first one, has ended or failed; null when nothing is under way. */
   get progress(): Promise<void> | null {
     return this.#sending?.then(ignore, ignore) ?? null;
+  }
+
+  /**
+   * Waits for what has to come before the first row.
+   *
+   * @throws AttemptFailed when that fails, or does not end
+   */
+  async prepare(work: Promise<void>): Promise<void> {
+    this.#sending = this.#prepared(work).finally(() => (this.#sending = null));
+    await this.#sending;
+  }
+
+  async #prepared(work: Promise<void>): Promise<true> {
+    try {
+      await withTimeout(work, SPLIT_WAIT_MS);
+      return true;
+    } catch (error) {
+      throw new AttemptFailed(String(error));
+    }
   }
 
   /**
@@ -81,7 +101,7 @@ export class RangeTransfer {
   async #attempt(row: CopiedRow): Promise<string | null> {
     let outcome: AdoptOutcome;
     try {
-      outcome = await this.#offer(this.#number, row);
+      outcome = await withTimeout(this.#offer(this.#number, row), SPLIT_WAIT_MS);
     } catch (error) {
       return String(error);
     }

@@ -273,7 +273,7 @@ export class Splitting {
     this.#transfer = transfer;
     this.#host.onChange();
     try {
-      await this.#announce(at);
+      await transfer.prepare(this.#announce(at));
       await this.#copy(transfer);
     } catch (error) {
       if (!(error instanceof AttemptFailed)) throw error;
@@ -302,11 +302,7 @@ export class Splitting {
 
   async #announce(at: number): Promise<void> {
     const { range, begins } = this.#host.own.ranges;
-    try {
-      await this.#host.noteSplit({ from: range.from, to: at }, [...begins, at]);
-    } catch (error) {
-      throw new AttemptFailed(String(error));
-    }
+    await this.#host.noteSplit({ from: range.from, to: at }, [...begins, at]);
   }
 
   /** Copies all there is, and gives it away. */
