@@ -183,6 +183,24 @@ describe("what a settled reservation leaves", () => {
     expect(shard.settle(id, 0)).toMatchObject({ remaining: 960 });
   });
 
+  it.each([
+    ["token bucket", BUCKET],
+    ["leaky bucket", LEAKY],
+    ["GCRA", GCRA],
+    ["composite", BOTH],
+  ])(
+    "a %s takes back what it lacked after a refund, though another charge has left the same state since",
+    (_, strategy) => {
+      const shard = new ReservingShard(strategy);
+      const { id } = shard.reserve(1000);
+      const left = shard.state();
+      shard.refund(300);
+      shard.limit(300);
+      expect(shard.state()).toEqual(left);
+      expect(shard.settle(id, 0).remaining).toBe(700);
+    },
+  );
+
   it("quotas get back what was charged to windows that still run, part by part", () => {
     const shard = new ReservingShard({
       strategy: "fixed_window",

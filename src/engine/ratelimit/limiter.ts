@@ -81,14 +81,15 @@ export interface Limiter {
    * texts as of `limit`.
    *
    * @param by an integer: units more; less, where it is below 0
-   * @param given.charged the text that the charge left
+   * @param charge.units that were charged
+   * @param charge.charged the text that the charge left
    * @returns as `giveBack`
    */
   settle(
     stored: string,
     nowNs: bigint,
     by: number,
-    given: Omit<GivenBack<string>, "units">,
+    charge: GivenBack<string>,
   ): { readonly state: string; readonly ttlNs: bigint } | null;
   /** The longest life of an allowance, ns. */
   readonly lifeNsMax: bigint;
@@ -257,10 +258,13 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
       const given = { units, right, charged: codec.decode(charged) };
       return encoded(strategy.giveBack(state, nowNs, given), nowNs);
     },
-    settle: (stored, nowNs, by, { right, charged }) => {
+    settle: (stored, nowNs, by, { units, right, charged }) => {
       const state = codec.decode(stored);
       if (by === 0) return null;
-      if (stored === charged) return encoded(strategy.amend(state, by), nowNs);
+      // The same text may come again, from a refund and another charge. The refund has cut the right then.
+      if (stored === charged && (by > 0 || right === units)) {
+        return encoded(strategy.amend(state, by), nowNs);
+      }
       const given = { units: Math.abs(by), right, charged: codec.decode(charged) };
       const written =
         by > 0 ? strategy.owe(state, nowNs, given) : strategy.giveBack(state, nowNs, given);
