@@ -267,6 +267,8 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     await expect.poll(() => page.url(), PATIENT).toMatch(/#limits\?limit=api$/);
     await page.goBack();
     await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
+    // The screen takes the focus a moment after it is there: it would take it from the field.
+    await expect.poll(focused, PATIENT).toBe("Limits");
     await page.keyboard.press("/");
     await page.keyboard.type("sign");
     await gone(row(page, "login").getByRole("meter"));
