@@ -587,7 +587,9 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await see(page, "Live");
     await page.keyboard.press("3");
     await button(page, "json").waitFor();
-    expect(await page.evaluate(() => document.activeElement?.id)).toBe("screen-title");
+    await expect
+      .poll(() => page.evaluate(() => document.activeElement?.id), PATIENT)
+      .toBe("screen-title");
     await page.keyboard.press("/");
     await page.keyboard.type("json?");
     expect(await page.getByRole("searchbox").inputValue()).toBe("json?");
