@@ -59,7 +59,7 @@ export class Exchange {
   #seekAt = 0;
   /** A shard has applied its part, or the beginning of it. */
   #isBegun = false;
-  /** A shard has refused its part while calls to others are under way: how these end says what the caller is told. */
+  /** A shard has refused its part while calls to others are under way. What the caller gets depends on how these end. */
   #refusal: Refused | null = null;
   /** The sink has got its last reply, or an error: answers that still come are dropped. */
   #isOver = false;

@@ -176,7 +176,7 @@ function shareOf(records: number, range: Range, initial: Range): number {
   return Math.min(records, Math.ceil(mean + SHARE_DEVIATIONS * Math.sqrt(mean)));
 }
 
-/** Bytes of the page of each shard, when so many are asked at once. */
+/** How many bytes each of the shards may give, when all of them are asked at once. */
 function pageBytesOf(bytesMax: number, shards: number): number {
   return Math.min(bytesMax, Math.ceil(EXPORT_PAGES_BYTES / shards));
 }

@@ -149,7 +149,7 @@ it("a new shard that can't ask the one that it was split off from refuses a call
   expect(await namespace.quotasOf(keys)).toEqual(keys.map(() => 5n));
 });
 
-it("what the witness is told of an attempt that was given up does not replace what it knows of a later one", async () => {
+it("a late call to the witness, of an attempt that was given up, does not replace what it knows of a later attempt", async () => {
   const { ns, range } = new Namespace();
   const witness = env.SHARD.getByName(`${ns}/witness`);
   const said = { placement: { shards: 4, fingerprint: 1 }, range, begins: [], attempt: 2 };

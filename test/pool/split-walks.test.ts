@@ -135,7 +135,7 @@ it("pages of fewer records than a range has shards go on to the last record", as
   );
 });
 
-it("a page of a scan asks no more shards than it may, though the range of its cursor has many of them by now", async () => {
+it("a page of a scan makes no more calls than it may where the range of its cursor has split into many shards", async () => {
   const count = 1000;
   const namespace = new KeyNamespace(1, keysOf(count));
   // The last of eight shards has all keys, and is asked for an eighth of a page at a time.

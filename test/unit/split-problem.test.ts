@@ -26,7 +26,7 @@ describe("the problem of a shard with a split", () => {
     expect(problem.endsAt(NOW_MS)).toBe(false);
   });
 
-  it("that an operator has asked for ends an hour later, or when the clock goes back", () => {
+  it("of a split that an operator has asked for ends an hour later, or when the clock goes back", () => {
     const { problem, wanted } = noted("operator");
     wanted.clear();
     expect(problem.reasonAt(NOW_MS + SPLIT_RETRY_MS_MAX - 1)).toBe("not reached");
@@ -34,7 +34,7 @@ describe("the problem of a shard with a split", () => {
     expect(noted("operator").problem.reasonAt(NOW_MS - 1)).toBeNull();
   });
 
-  it("that the other shard could not be told of ends when it is told", () => {
+  it("of a split that the other shard was not told of lasts until it is told", () => {
     const { problem, wanted } = noted("untold");
     wanted.clear();
     expect(problem.reasonAt(NOW_MS + 100 * SPLIT_RETRY_MS_MAX)).toBe("not reached");

@@ -1,6 +1,6 @@
 /**
- * HubListing: what the Directory knows of a Hub. Callers who ask it for the Hubs of a namespace must find every connection, so it
- * is told of the Hub before the first one is open, and that none is left once the last has ended.
+ * HubListing: what the Directory knows of a Hub. Callers who ask it for the Hubs of a namespace must find every connection. So a Hub
+ * enters before its first connection is open, and leaves when the last one has ended.
  */
 import { EVERYBODY } from "../../base/names.ts";
 import { logWarning } from "../../base/log.ts";

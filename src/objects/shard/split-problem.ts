@@ -33,7 +33,7 @@ export class SplitProblem {
     this.#reason = null;
   }
 
-  /** Null where there is none. */
+  /** Why the split does not come to its end; null without a problem. */
   reasonAt(nowMs: number): string | null {
     if (this.#reason !== null && this.#isOver(nowMs)) this.clear();
     return this.#reason;

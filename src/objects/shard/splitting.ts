@@ -21,8 +21,12 @@ import { inTurns, turn } from "../../base/turn.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { HashKey } from "../../engine/hash.ts";
 import { middleBySize } from "../../engine/size-choice.ts";
-import { SPLIT_KEEP_MS, SPLIT_RESUME_MS, SPLIT_SWITCH_BYTES } from "../../engine/sizes.ts";
-import { SPLIT_SWITCH_MS } from "../../engine/sizes.ts";
+import {
+  SPLIT_KEEP_MS,
+  SPLIT_RESUME_MS,
+  SPLIT_SWITCH_BYTES,
+  SPLIT_SWITCH_MS,
+} from "../../engine/sizes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { endOf, type Range } from "../../wire/range.ts";
 import type { Gate } from "./gate.ts";

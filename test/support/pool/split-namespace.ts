@@ -28,7 +28,7 @@ export class SplitNamespace {
   /** What happens before each call of a shard: another one may split it. */
   before: () => void = () => {};
   calls = 0;
-  /** Is told how many records a shard is asked to export. */
+  /** Called with the number of records that a shard is asked to export. */
   onExport: (recordsMax: number) => void = () => {};
   #shards: SplitShard[];
   readonly #initial: number;
