@@ -100,6 +100,28 @@ it("a shard that has split does not begin anew beside the shard that it has spli
   });
 });
 
+it.each([
+  ["writes", 0],
+  ["reads", 1],
+])(
+  "a door that knows no shards finds the one that was split off from a shard that is lost, when it %s first",
+  async (_, order) => {
+    const namespace = await afterSplit();
+    const { binding } = namespace;
+    const [[lower], [upper]] = namespace.keys;
+    await namespace.vanish(INDEX);
+    // Other settings: the isolate has no map of the namespace with them.
+    await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
+      const calls = [
+        async () => expect(await binding.increment(upper!, { by: 3, ...TTL })).toBe(8n),
+        async () => expect(await refusalOf(binding.list())).toMatch(MISSING),
+      ];
+      for (const call of order === 0 ? calls : calls.toReversed()) await call();
+      expect(await refusalOf(binding.query(lower!))).toMatch(MISSING);
+    });
+  },
+);
+
 it.each(["query", "purge"] as const)(
   "a shard that has split has its range again where its loss is accepted, and the new shard its records, after a %s",
   async (call) => {

@@ -77,6 +77,12 @@ class Splits {
     return upper;
   }
 
+  /** Where ranges begin that the first shard knows of. */
+  async begins(): Promise<readonly number[]> {
+    const { range } = await this.state();
+    return (await this.stub("0").ranges(this.map.placementOf(range))).begins;
+  }
+
   async until(label: string, isReached: (state: ShardState) => boolean): Promise<void> {
     for (let i = 0; !isReached(await this.state(label)); i++) {
       if (i > 500)
@@ -163,13 +169,26 @@ describe("a split of a shard", () => {
     const second = await splits.split(first);
     const third = await splits.split(second);
     const begins = [first, second, third].map((label) => Number.parseInt(label, 16));
-    const known = async (): Promise<readonly number[]> => {
-      const { range } = await splits.state();
-      return (await splits.stub("0").ranges(splits.map.placementOf(range))).begins;
-    };
-    await vi.waitFor(async () => expect(await known()).toEqual(expect.arrayContaining(begins)));
+    await vi.waitFor(async () =>
+      expect(await splits.begins()).toEqual(expect.arrayContaining(begins)),
+    );
     await splits.restart(true);
-    expect(await known()).toEqual(expect.arrayContaining(begins));
+    expect(await splits.begins()).toEqual(expect.arrayContaining(begins));
+  });
+
+  it("a shard hears after a restart of a split that it could not be told of", async () => {
+    const { splits } = await filled();
+    const first = await splits.split();
+    await runInDurableObject(splits.stub("0"), (shard) => {
+      shard.noteSplit = () => {
+        throw new Error("not reached");
+      };
+    });
+    const second = Number.parseInt(await splits.split(first), 16);
+    expect(await splits.begins()).not.toContain(second);
+    await splits.restart(true);
+    await splits.state(first);
+    await vi.waitFor(async () => expect(await splits.begins()).toContain(second));
   });
 
   it("a listing has each record once after splits", async () => {
@@ -454,6 +473,17 @@ describe("a shard whose database vanished after a split", () => {
       expect(await refusalOf(splits.binding.query(keys[0][0]!))).toMatch(MISSING);
       expect(await refusalOf(splits.binding.increment(keys[0][0]!, TTL))).toMatch(MISSING);
       expect(await refusalOf(splits.binding.list())).toMatch(MISSING);
+    });
+  });
+
+  it("a door that knows no shards finds those that were split off from a first shard that is lost", async () => {
+    const { splits, keys } = await splitFirst();
+    await vanish(splits, "0");
+    // Other settings: the isolate has no map of the namespace with them.
+    await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
+      expect(await splits.binding.increment(keys[1][0]!, { by: 3, ...TTL })).toBe(8n);
+      expect((await splits.binding.query(keys[1][1]!))?.quota).toBe(5n);
+      expect(await refusalOf(splits.binding.query(keys[0][0]!))).toMatch(MISSING);
     });
   });
 

@@ -391,6 +391,32 @@ describe("the rows of splits", () => {
   });
 });
 
+describe("what a shard tells the one that it has its range from", () => {
+  it("each range that was split off is told once, also where a restart comes between", () => {
+    const written: SplitUpdate[] = [];
+    const rows = new SplitRows((columns) => void written.push(columns));
+    rows.adopt({ from: MIDDLE, to: 0 }, 0, 1);
+    rows.activate();
+    expect(rows.isToHint).toBe(false);
+    rows.begin(MIDDLE + 100);
+    rows.give({ from: MIDDLE, to: 0 }, 1);
+    expect(rows.isToHint).toBe(true);
+    rows.noteHinted(rows.gone.length);
+    expect(rows.isToHint).toBe(false);
+    rows.noteGone([MIDDLE + 200]);
+    const read = new SplitRows(() => {});
+    read.load(Object.assign({}, ...written) as object);
+    expect([rows.isToHint, read.isToHint]).toEqual([true, true]);
+  });
+
+  it("a shard that the namespace began with has nobody to tell", () => {
+    const rows = new SplitRows(() => {});
+    rows.begin(MIDDLE);
+    rows.give(WHOLE, 1);
+    expect(rows.isToHint).toBe(false);
+  });
+});
+
 describe("what a shard adopts", () => {
   const offerOf = (attempt: number): RangeOffer => ({
     placement: ONE_SHARD,

@@ -112,11 +112,13 @@ export interface SplitCalls {
   verdictOn(from: number, attempt: number): { verdict: Verdict; nowMs: number };
 
   /**
-   * A shard that has its range from this one has split. A hint: it shortens the way of doors that know little.
+   * A shard that has its range from this one has split. A hint: it shortens the way of doors that know little, and says
+   * where the range of a lost shard ends.
    *
    * @param begins of all ranges behind its own that it knows of
+   * @returns false where the shard has no data, and keeps nothing
    */
-  noteSplit(begins: readonly number[]): void;
+  noteSplit(begins: readonly number[]): boolean;
 
   /**
    * Asked of the witness of a namespace: stores what a shard says of itself, unless it has said it of a later attempt.

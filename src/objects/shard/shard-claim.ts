@@ -3,8 +3,9 @@
  *
  * Shard 0 keeps a note of every other shard that the namespace began with and that has data, and knows the shards that have split.
  * A shard without data asks shard 0 before its first request, and shard 0 without data asks the witness and all others that it
- * began with. Where data should be and is not, requests are refused until the operator accepts the loss. A shard that has data
- * never asks: ordinary requests cost no call and no row.
+ * began with. Where data should be and is not, requests are refused until the operator accepts the loss; those for keys that
+ * the shard had given away are led on to the shards that have them. A shard that has data never asks: ordinary requests cost no
+ * call and no row.
  */
 import { presentMs } from "../../base/clock.ts";
 import { variableName } from "../../base/deployment.ts";
@@ -143,6 +144,8 @@ export class ShardClaim {
     const inForce = this.#journal.placement;
     if (inForce !== null) assertSameSeed(inForce, placement);
     if (this.#own.isInForce) return this.#own.ranges;
+    const lost = await this.#lostRanges();
+    if (lost !== null) return lost;
     if (this.#index !== 0) return await this.#firstRanges(placement);
     await this.assertNew({ fingerprint, shards });
     return this.#own.isInForce ? this.#own.ranges : NOTHING_YET;
@@ -156,8 +159,20 @@ export class ShardClaim {
     });
   }
 
+  /**
+   * What a shard that the namespace began with had, whose data is gone: callers that take it for the owner of more are led on to
+   * the shards that it has split off. Null where it may begin anew.
+   */
+  async #lostRanges(): Promise<ShardRanges | null> {
+    if (this.#place.kind === "split" || this.#isNew || this.#isLossAccepted) return null;
+    const had = await this.#witness.ask();
+    return had && { shards: had.placement.shards, range: had.range, begins: had.begins };
+  }
+
   /** The range of a shard without data: that of its index, once the namespace has begun; until then the first has all. */
   async #rangeWithoutData(placement: Placement): Promise<Range> {
+    const lost = await this.#lostRanges();
+    if (lost !== null) return lost.range;
     if (this.#index === 0) return NOTHING_YET.range;
     this.#shards ||= (await this.#firstRanges(placement)).shards;
     return this.#index < this.#shards ? initialRange(this.#index, this.#shards) : NO_RANGE;
@@ -170,7 +185,9 @@ export class ShardClaim {
    * @throws Error `shard_data_missing` when that shard, or this one, should have data
    */
   async placementFor(placement: Placement, index: number | null): Promise<Placement> {
-    if (this.#journal.placement === null) await this.claim(placement);
+    const { shards, fingerprint } = placement;
+    // Whatever range the other one is asked for.
+    if (this.#journal.placement === null) await this.claim({ shards, fingerprint });
     if (index !== null && this.#journal.hasNoted(index) && !this.#isLossAccepted) {
       throw await this.#missing(shardName.format(this.#namespace, index));
     }
@@ -221,53 +238,61 @@ export class ShardClaim {
     }
   }
 
-  /** The first batch of a shard without data: shard 0 says whether it may have any. */
+  /** The first batch of a shard without data. */
   async #claim(placement: Placement): Promise<void> {
     if (this.#journal.placement !== null) return;
-    if (this.#index === 0) {
-      await this.#claimFirst(placement);
-      return;
-    }
     if (this.#place.kind === "split") {
       await this.#claimSplit(placement, this.#place.from);
       return;
     }
-    await this.#claimInitial(placement, this.#place.index);
+    const had = await this.#witness.ask();
+    if (had !== null) {
+      assertSameSeed(had.placement, placement);
+      if (!this.#isLossAccepted) {
+        if (isOfOthers(placement, had)) return;
+        throw await this.#missing();
+      }
+    }
+    if (this.#index === 0) await this.#claimFirst(placement, had);
+    else await this.#claimInitial(placement, had);
   }
 
-  /** A shard that the namespace began with, and not the first one. */
-  async #claimInitial(placement: Placement, index: number): Promise<void> {
+  /**
+   * A shard that the namespace began with, and not the first one: that one says whether it may have data.
+   *
+   * @param had what the witness knows
+   */
+  async #claimInitial(placement: Placement, had: WitnessedShard | null): Promise<void> {
+    const index = this.#index;
     const { range } = placement;
-    const [inForce, before] = await Promise.all([
-      this.#first().claim(placement, index),
-      this.#witness.ask(),
-    ]);
+    const inForce = await this.#first().claim(placement, index);
     if (range === undefined) assertSamePlacement(inForce, placement);
     else assertSameSeed(inForce, placement);
     const { shards, fingerprint } = inForce;
     this.#shards = shards;
-    if (before !== null && !this.#isLossAccepted) throw await this.#missing();
     const isInitial = range === undefined || isSameRange(range, initialRange(index, shards));
-    if (before === null && (index >= shards || !isInitial)) return;
+    if (had === null && (index >= shards || !isInitial)) return;
     this.#host.write(() => {
       this.#journal.create({ shards, fingerprint }, []);
-      if (before !== null) this.#inherit(before);
+      if (had !== null) this.#inherit(had);
     });
     // A note of data that a crash takes back would refuse a shard that has lost nothing: the platform's output
     // gate holds the call until the row is on disk.
     await this.#tell();
   }
 
-  /** Shard 0 itself asks the witness, and all others, as no one else would miss its data. */
-  async #claimFirst(asked: Placement): Promise<void> {
-    const first = await this.#witness.ask();
-    const { shards, fingerprint } = first?.placement ?? asked;
+  /**
+   * Shard 0 asks all others, as no one else but the witness would miss its data.
+   *
+   * @param had what the witness knows
+   */
+  async #claimFirst(asked: Placement, had: WitnessedShard | null): Promise<void> {
+    const { shards, fingerprint } = had?.placement ?? asked;
     const others = await this.#othersWithData(shards);
-    if (first !== null) assertSameSeed(first.placement, asked);
-    if ((first !== null || others.length > 0) && !this.#isLossAccepted) throw await this.#missing();
+    if (others.length > 0 && !this.#isLossAccepted) throw await this.#missing();
     this.#host.write(() => {
       this.#journal.create({ shards, fingerprint }, others);
-      if (first !== null) this.#inherit(first);
+      if (had !== null) this.#inherit(had);
     });
     this.#registration.begin();
   }
@@ -352,4 +377,9 @@ export class ShardClaim {
   #shard(index: number): DurableObjectStub<ShardCalls> {
     return shardStub(this.#env, shardName.format(this.#namespace, index));
   }
+}
+
+/** A call is for more than a shard had, or for something else: the shards of the rest may be there. */
+function isOfOthers({ range }: Placement, had: WitnessedShard): boolean {
+  return range !== undefined && !isSameRange(range, had.range);
 }

@@ -307,9 +307,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return this.#splits.verdictOn(...asked);
   }
 
-  noteSplit(...asked: Asked<"noteSplit">): void {
+  noteSplit(...asked: Asked<"noteSplit">): boolean {
     if (this.#unreadable !== null) throw this.#unreadable;
-    this.#splits.splitting.noteSplit(...asked);
+    return this.#splits.splitting.noteSplit(...asked);
   }
 
   witness(...[index, said]: Asked<"witness">): void {

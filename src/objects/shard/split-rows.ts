@@ -16,6 +16,7 @@ export const SPLIT_COLUMNS = [
   "split_at INTEGER",
   "split_phase INTEGER",
   "gone BLOB",
+  "hinted INTEGER",
   "born_to INTEGER",
   "parent INTEGER",
   "is_active INTEGER",
@@ -30,6 +31,7 @@ export type SplitColumns = {
   split_at?: number | null;
   split_phase?: number | null;
   gone?: ArrayBuffer | null;
+  hinted?: number | null;
   born_to?: number | null;
   parent?: number | null;
   is_active?: number | null;
@@ -71,6 +73,8 @@ export class SplitRows {
   split: SplitState | null = null;
   /** Boundaries of the ranges behind the own one, up to `bornTo`, in their order. */
   gone: readonly number[] = [];
+  /** How many of these the shard knows that has given the range. */
+  #hinted = 0;
   /** Where the range ended with which the shard began; null if nothing was given away. */
   bornTo: number | null = null;
   /** First hash of the shard that has given the range; null for an initial one. */
@@ -94,6 +98,7 @@ export class SplitRows {
     this.attempt = row.attempt ?? 0;
     this.split = at === null || phase === null ? null : { at, phase: phase as SplitPhase };
     this.gone = [...new Uint32Array(row.gone ?? new ArrayBuffer(0))];
+    this.#hinted = row.hinted ?? 0;
     this.bornTo = row.born_to ?? null;
     this.parent = row.parent ?? null;
     this.isActive = row.is_active !== 0;
@@ -170,6 +175,17 @@ export class SplitRows {
     this.#update({ gone: toBlob(all) });
     this.gone = all;
     return true;
+  }
+
+  /** The shard that has given the range does not know of all ranges yet that were split off from it. */
+  get isToHint(): boolean {
+    return this.parent !== null && this.gone.length > this.#hinted;
+  }
+
+  /** @param hinted how many of `gone` that shard knows now */
+  noteHinted(hinted: number): void {
+    this.#update({ hinted });
+    this.#hinted = hinted;
   }
 
   /** In a new row: the shard adopts a range, and serves nothing of it. */

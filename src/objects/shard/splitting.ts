@@ -35,7 +35,7 @@ import type { OwnRange } from "./own-range.ts";
 import { AttemptFailed, RangeTransfer } from "./range-transfer.ts";
 import { isWideEnough, middleOf, SplitPace } from "./split-pace.ts";
 import { SplitProblem, type SplitCause } from "./split-problem.ts";
-import { SplitPhase } from "./split-rows.ts";
+import { SplitPhase, type SplitRows } from "./split-rows.ts";
 
 /**
  * The first pause before the other shard is told again that it owns the range, the longest one in which this shard stays
@@ -98,6 +98,8 @@ export class Splitting {
   #tellPauseMs = TELL_MS_MIN;
   /** When it is told again by the alarm, ms since the epoch; Infinity unless the shard waits for that. */
   #tellAtMs = Infinity;
+  /** The shard that this one has its range from is being told where other ranges begin. */
+  #isHinting = false;
   /** When records that were given away are dropped, ms since the epoch; Infinity where there are none. */
   #forgetAtMs = Infinity;
 
@@ -131,6 +133,7 @@ export class Splitting {
   /** After a start: goes on with the split that was under way. */
   resume(): void {
     const { split, attempt } = this.#host.journal.split;
+    this.#host.waitUntil(this.#hint());
     if (split === null) return;
     if (split.phase === SplitPhase.given) this.#host.waitUntil(this.#tell(split.at));
     // So an operator can stop a split that ends the shard again and again.
@@ -286,8 +289,7 @@ export class Splitting {
     }
     this.#transfer = null;
     this.#pace.noteSuccess();
-    this.#hint();
-    await Promise.all([this.#tell(at), this.#forgetLater()]);
+    await Promise.all([this.#hint(), this.#tell(at), this.#forgetLater()]);
   }
 
   #offerFrom(at: number): RangeOffer {
@@ -397,20 +399,39 @@ export class Splitting {
     return false;
   }
 
-  /** A shard that has its range from this one has split: see `SplitCalls.noteSplit`. */
-  noteSplit(begins: readonly number[]): void {
+  /** See `SplitCalls.noteSplit`. */
+  noteSplit(begins: readonly number[]): boolean {
+    const { journal } = this.#host;
+    if (journal.placement === null) return false;
     let isNew = false;
-    this.#host.write(() => (isNew = this.#host.journal.split.noteGone(begins)));
-    if (isNew) this.#hint();
+    this.#host.write(() => (isNew = journal.split.noteGone(begins)));
+    if (isNew) this.#host.waitUntil(this.#hint());
+    return true;
   }
 
-  /** Tells the shard that this one has its range from, which may be on the way of doors to keys of here. */
-  #hint(): void {
+  /**
+   * Tells the shard that this one has its range from, which may be on the way of doors to keys of here, where other ranges
+   * begin. What it has not taken after a while is told at the next start.
+   */
+  async #hint(): Promise<void> {
+    if (this.#isHinting) return;
+    this.#isHinting = true;
     const { split } = this.#host.journal;
-    if (split.parent === null) return;
-    const told = this.#shardAt(split.parent).noteSplit([...split.gone]);
-    // A hint that is lost costs some doors a call more.
-    this.#host.waitUntil(Promise.resolve(told).catch(() => {}));
+    for (let pauseMs = TELL_MS_MIN; split.isToHint; pauseMs *= 2) {
+      if (pauseMs > TELL_AWAKE_MS_MAX) break;
+      if (!(await this.#isHinted(split))) await this.#host.wait(pauseMs);
+    }
+    this.#isHinting = false;
+  }
+
+  async #isHinted({ parent, gone }: SplitRows): Promise<boolean> {
+    try {
+      if (!(await this.#shardAt(parent!).noteSplit([...gone]))) return false;
+    } catch {
+      return false;
+    }
+    this.#host.write(() => this.#host.journal.split.noteHinted(gone.length));
+    return true;
   }
 
   /** Drops what was given away: at once, or when listings have had time to end that may have begun before. */
