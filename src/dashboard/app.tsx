@@ -18,7 +18,7 @@ import { OverviewScreen } from "./screens/overview.tsx";
 import { RecordsScreen } from "./screens/records.tsx";
 import { SemaphoresScreen } from "./screens/semaphores.tsx";
 import { ShardsScreen } from "./screens/shards.tsx";
-import { leaveTo, listenToAddress, placeStore } from "./place.ts";
+import { goTo, leaveTo, listenToAddress, placeStore } from "./place.ts";
 import { hasAllScopes } from "./rights.ts";
 import {
   failureOf,
@@ -92,12 +92,22 @@ export function listenToPage(): void {
   placeStore.subscribe(() => {
     if (placeStore.value.screen === screen) return;
     ({ screen } = placeStore.value);
-    // A screen reader says the title that gets the focus, and so that the screen is another one.
-    requestAnimationFrame(() => document.getElementById("screen-title")?.focus());
+    focusTitle();
   });
   listenToAddress();
   listenToNamespace();
   addEventListener("keydown", onKey);
+}
+
+/** Once the screen is drawn. A screen reader says the title that gets the focus, and so that the screen is another one. */
+function focusTitle(): void {
+  const before = document.activeElement;
+  requestAnimationFrame(() => {
+    const { activeElement, body } = document;
+    // A key may have gone to the filter meanwhile.
+    if (activeElement !== before && activeElement !== body) return;
+    document.getElementById("screen-title")?.focus();
+  });
 }
 
 const isTyping = (target: EventTarget | null): boolean =>
@@ -110,7 +120,7 @@ function onKey(event: KeyboardEvent): void {
   if (state.status !== "open" || !keysStore.value || placeStore.value.screen === SIGN_IN) return;
   const { key } = event;
   const screen = screensOf(state.session)[Number(key) - 1];
-  if (screen !== undefined) location.hash = screen;
+  if (screen !== undefined) goTo(screen);
   else if (key === "?") helpStore.set(true);
   else if (key === "/") document.getElementById("filter")?.focus();
   else if (key === "r") reloadScreen();
@@ -235,14 +245,7 @@ function Side({
             isBare
             onPress={() => helpStore.set(true)}
           />
-          <Button
-            label="Sign in"
-            icon="enter"
-            isBare
-            onPress={() => {
-              location.hash = SIGN_IN;
-            }}
-          />
+          <Button label="Sign in" icon="enter" isBare onPress={() => goTo(SIGN_IN)} />
           {session.token === null ? null : (
             <Button
               label={session.isWithoutToken ? "Leave the namespace" : "Sign out"}

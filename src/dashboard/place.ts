@@ -27,7 +27,10 @@ function placeOf(hash: string): Place {
 }
 
 export function listenToAddress(): void {
-  const read = (): void => placeStore.set(placeOf(location.hash));
+  const read = (): void => {
+    isSteppingBack = false;
+    placeStore.set(placeOf(location.hash));
+  };
   // popstate comes for back and forward, hashchange also for a link that was followed.
   addEventListener("popstate", read);
   addEventListener("hashchange", read);
@@ -73,19 +76,44 @@ function useParameter(
 ): [escaped: string | null, change: (escaped: string | null) => void] {
   const { parameters } = useStore(placeStore);
   const change = (escaped: string | null): void => {
-    const { screen, parameters: before } = placeStore.value;
-    const after = new Map(before);
-    if (escaped === null) after.delete(name);
-    else after.set(name, escaped);
-    const query = [...after].map((pair) => pair.join("=")).join("&");
-    const address = `${pageAddress()}#${screen}${query === "" ? "" : `?${query}`}`;
-    if (isStep && escaped !== null && !before.has(name)) history.pushState(OPENED, "", address);
-    // Back takes the step away again; a window that a link has opened has no step to take back.
-    else if (escaped === null && isStep && history.state === OPENED) return history.back();
-    else history.replaceState(history.state, "", address);
-    placeStore.set({ screen, parameters: after });
+    afterStepBack(() => changeParameter(name, escaped, isStep));
   };
   return [parameters.get(name) ?? null, change];
+}
+
+function changeParameter(name: string, escaped: string | null, isStep: boolean): void {
+  const { screen, parameters: before } = placeOf(location.hash);
+  const after = new Map(before);
+  if (escaped === null) after.delete(name);
+  else after.set(name, escaped);
+  const query = [...after].map((pair) => pair.join("=")).join("&");
+  const address = `${pageAddress()}#${screen}${query === "" ? "" : `?${query}`}`;
+  if (isStep && escaped !== null && !before.has(name)) history.pushState(OPENED, "", address);
+  // Back takes the step away again; a window that a link has opened has no step to take back.
+  else if (escaped === null && isStep && history.state === OPENED) return stepBack();
+  else history.replaceState(history.state, "", address);
+  placeStore.set({ screen, parameters: after });
+}
+
+/** Goes to a screen, as a link does. */
+export function goTo(screen: string): void {
+  afterStepBack(() => {
+    location.hash = screen;
+  });
+}
+
+/** The page has asked for a step back, which the browser has not made yet. */
+let isSteppingBack = false;
+
+function stepBack(): void {
+  isSteppingBack = true;
+  history.back();
+}
+
+/** Changes the address, now or once the step back is made: it would take back the change instead. */
+function afterStepBack(change: () => void): void {
+  if (!isSteppingBack) return change();
+  addEventListener("popstate", () => afterStepBack(change), { once: true });
 }
 
 /** In the state of the browser's history: this page has made the step, by opening something. */

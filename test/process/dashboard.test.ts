@@ -582,6 +582,42 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
   });
 
+  it("what is opened right behind a window stays open, though the browser takes a while to go back from the window", async () => {
+    const page = await open(undefined, "records");
+    await page.evaluate(() => {
+      const back = history.back.bind(history);
+      history.back = () => setTimeout(back, 300);
+    });
+    const openAndClose = async (name: string): Promise<void> => {
+      await button(page, name).click();
+      await see(dialogOf(page), "Time left");
+      await page.keyboard.press("Escape");
+    };
+    await openAndClose("json");
+    await openAndClose("bytes");
+    await page.keyboard.press("2");
+    await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
+    await page.waitForTimeout(500);
+    expect(page.url()).toMatch(/#limits$/);
+    await page.goBack();
+    await button(page, "json").waitFor();
+    expect(page.url()).toMatch(/#records$/);
+  });
+
+  it("a key that asks for the filter before a screen has taken the focus has it", async () => {
+    const page = await open(undefined, "overview");
+    await see(page, "Live");
+    await page.evaluate(() => {
+      window.requestAnimationFrame = (draw) => window.setTimeout(draw, 3000, 0);
+    });
+    await page.keyboard.press("3");
+    await button(page, "json").waitFor();
+    await page.keyboard.press("/");
+    await page.waitForTimeout(3500);
+    await page.keyboard.type("js");
+    expect(await page.getByRole("searchbox").inputValue()).toBe("js");
+  });
+
   it("the dashboard can be used with the keyboard alone", async () => {
     const page = await open(undefined, "overview");
     await see(page, "Live");
