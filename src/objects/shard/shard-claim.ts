@@ -61,7 +61,7 @@ export class ShardClaim {
   #isNew = false;
   /** How many ranges the namespace began with; 0 while that is not known. */
   #shards = 0;
-  /** Shards whose data is gone. The loss is logged once for each instance: every request meets it. */
+  /** Shards whose data is gone, as the log says. */
   readonly #lost = new Set<string>();
 
   /** @param shard name of the object */
@@ -166,6 +166,7 @@ export class ShardClaim {
   async #lostRanges(): Promise<ShardRanges | null> {
     if (this.#place.kind === "split" || this.#isNew || this.#isLossAccepted) return null;
     const had = await this.#witness.ask();
+    if (had !== null) await this.#assertLost(this.#name);
     return had && { shards: had.placement.shards, range: had.range, begins: had.begins };
   }
 
@@ -351,18 +352,22 @@ export class ShardClaim {
   }
 
   /**
-   * The refusal of a shard whose data is gone.
+   * Checks that the data of a shard is gone, and logs it once for each instance: every request meets it.
    *
-   * A network partition may leave an old copy of a shard behind that started before the shard had data. A new stub leads to the
-   * present copy, which has the data: nothing is lost then, and an operator has nothing to restore.
+   * @throws Error where a network partition has left an old copy of the shard behind that started before there was data. A new
+   * stub leads to the present copy, which has the data: nothing is lost then, and an operator has nothing to restore.
    */
-  async #missing(shard = this.#name): Promise<Error> {
-    if (!this.#lost.has(shard)) {
-      const present = await orIfUnknown(shardStub(this.#env, shard).shardState(), () => null);
-      if (present !== null) return new Error(`an old copy of shard ${shard} is asked`);
-      logError("shard_data_missing", { shard });
-      this.#lost.add(shard);
-    }
+  async #assertLost(shard: string): Promise<void> {
+    if (this.#lost.has(shard)) return;
+    const present = await orIfUnknown(shardStub(this.#env, shard).shardState(), () => null);
+    if (present !== null) throw new Error(`an old copy of shard ${shard} is asked`);
+    logError("shard_data_missing", { shard });
+    this.#lost.add(shard);
+  }
+
+  /** The refusal of a shard whose data is gone. */
+  async #missing(shard = this.#name): Promise<ThrottrError> {
+    await this.#assertLost(shard);
     return new ThrottrError(
       "shard_data_missing",
       `the database of shard ${shard} is empty, although it had data: restore it ` +
