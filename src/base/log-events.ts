@@ -34,7 +34,7 @@ export const LOG_EVENTS = {
   shard_data_missing: {
     severity: "error",
     meaning:
-      "A shard's database is empty although it had data; the shard refuses every request until the data is back or `ACCEPT_DATA_LOSS` is `on`.",
+      "A shard's database is empty although it had data; the shard refuses every request on its keys until the data is back or `ACCEPT_DATA_LOSS` is `on`.",
     fields: { shard: SHARD },
   },
   shard_note_failed: {

@@ -14,7 +14,7 @@ import { shardStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
 import { WHOLE } from "../wire/range.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
-import { reportFailure } from "../base/failure.ts";
+import { hasMoved, reportFailure } from "../base/failure.ts";
 import { assertConfigured } from "./token.ts";
 
 /** Each isolate asks the shard at most once in this time, however often `/health` is called. */
@@ -58,16 +58,19 @@ async function problemOfShard(env: Environment, settings: Settings): Promise<Thr
   return asked.problem;
 }
 
-/** Asks the first shard which ranges it knows: a shard that refuses every request refuses this one. */
+/** Asks the first shard which ranges it knows, and then as its range is: where it can't serve that, it refuses. */
 async function askShard(env: Environment): Promise<ThrottrError | null> {
   const map = shardMapOf(env, OPEN_ACCESS.namespace);
   try {
     const shard = shardStub(env, map.nameAt(0));
     const placement = map.placementOf(WHOLE);
+    const said = await orIfUnknown(shard.ranges(placement), () => null);
     // A shard of a release before 0.5.0 looks at all its records for it.
-    await orIfUnknown<unknown>(shard.ranges(placement), () => shard.summary(placement));
+    if (said === null) await shard.summary(placement);
+    else if (said.shards > 0) await shard.shardState(map.placementOf(said.range));
     return null;
   } catch (error) {
-    return reportFailure(error);
+    // It has split meanwhile: it serves.
+    return hasMoved(error) ? null : reportFailure(error);
   }
 }

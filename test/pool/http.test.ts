@@ -2,6 +2,7 @@
 import { createExecutionContext, reset } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { WHOLE } from "../../src/wire/range.ts";
 import worker from "../../src/worker/index.ts";
 import {
   bytesOf,
@@ -355,7 +356,12 @@ describe("GET /health", () => {
   it("GET /health asks a shard once a minute at most", async () => {
     let calls = 0;
     const SHARD = {
-      getByName: () => ({ ranges: async () => void calls++ }),
+      getByName: () => ({
+        ranges: async () => {
+          calls++;
+          return { shards: 0, range: WHOLE, begins: [] };
+        },
+      }),
       jurisdiction: () => SHARD,
     };
     const changed = { ...env, ACCESS: "open", SHARD } as unknown as Env;

@@ -1,15 +1,24 @@
 /** Splits of a shard that is not the first one of its namespace, where a database is lost, or a shard can't be reached. */
-import { evictAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
+import {
+  abortAllDurableObjects,
+  evictAllDurableObjects,
+  reset,
+  runInDurableObject,
+} from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
 import { readSettings } from "../../src/base/settings.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
 import type { Shard } from "../../src/objects/shard/shard.ts";
+import { writeBatchHeader, type Placement } from "../../src/wire/batch.ts";
+import { ByteWriter } from "../../src/wire/bytes.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
+import { readMoved } from "../../src/wire/moved.ts";
 import { hexOfHash, initialRange, isIn, type Range } from "../../src/wire/range.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import { bytesOf } from "../support/frames/index.ts";
+import { askColdDoor } from "../support/pool/cold-door.ts";
 import { withSettings } from "../support/pool/variables.ts";
 
 type Stub = Service<typeof Throttr>;
@@ -43,11 +52,11 @@ class Namespace {
     this.at = (from + to) / 2;
     this.#map = new ShardMap(this.ns, SHARDS, SHARD_SECRET);
     const all = Array.from({ length: 60 }, (_, i) => `key:${i}`);
-    const keysOf = (range: Range): string[] => all.filter((key) => isIn(range, this.#hashOf(key)));
+    const keysOf = (range: Range): string[] => all.filter((key) => isIn(range, this.hashOf(key)));
     this.keys = [keysOf({ from, to: this.at }), keysOf({ from: this.at, to })];
   }
 
-  #hashOf(key: string): number {
+  hashOf(key: string): number {
     return this.#map.hashOf(Keyspace.throttr, bytesOf(key), 0, key.length);
   }
 
@@ -64,9 +73,16 @@ class Namespace {
     for (const key of this.keys.flat()) await this.binding.increment(key, { by: 5, ...TTL });
   }
 
-  async split(): Promise<void> {
-    await this.stub(INDEX).split(this.#map.placementOf(this.range), this.at);
-    await vi.waitUntil(async () => (await this.stub(INDEX).shardState())!.split?.isGiven !== false);
+  /** @param label of the shard that splits */
+  async split(label = INDEX, at = this.at): Promise<void> {
+    const stub = this.stub(label);
+    const { range } = (await stub.shardState())!;
+    await stub.split(this.placementOf(range), at);
+    await vi.waitUntil(async () => (await stub.shardState())!.split?.isGiven !== false);
+  }
+
+  placementOf(range: Range): Required<Placement> {
+    return { ...this.#map.placementOf(range), range };
   }
 
   /** What is left of a shard when its files have been removed. */
@@ -82,6 +98,14 @@ class Namespace {
     );
   }
 }
+
+function emptyBatch(placement: Placement): Uint8Array {
+  const out = new ByteWriter(16);
+  writeBatchHeader(out, placement);
+  return out.take();
+}
+
+const pathOf = (key: string): string => `/v1/counters/${encodeURIComponent(key)}`;
 
 async function afterSplit(): Promise<Namespace> {
   const namespace = new Namespace();
@@ -100,27 +124,104 @@ it("a shard that has split does not begin anew beside the shard that it has spli
   });
 });
 
-it.each([
-  ["writes", 0],
-  ["reads", 1],
-])(
-  "a door that knows no shards finds the one that was split off from a shard that is lost, when it %s first",
-  async (_, order) => {
-    const namespace = await afterSplit();
-    const { binding } = namespace;
-    const [[lower], [upper]] = namespace.keys;
-    await namespace.vanish(INDEX);
-    // Other settings: the isolate has no map of the namespace with them.
-    await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
-      const calls = [
-        async () => expect(await binding.increment(upper!, { by: 3, ...TTL })).toBe(8n),
-        async () => expect(await refusalOf(binding.list())).toMatch(MISSING),
-      ];
-      for (const call of order === 0 ? calls : calls.toReversed()) await call();
-      expect(await refusalOf(binding.query(lower!))).toMatch(MISSING);
-    });
-  },
-);
+it("a door that knows no shards finds the one that was split off from a shard that is lost", async () => {
+  const namespace = await afterSplit();
+  const { ns } = namespace;
+  const [[lower], [upper]] = namespace.keys;
+  await namespace.vanish(INDEX);
+  await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
+    expect(await askColdDoor(ns, pathOf(upper!))).toMatchObject({ quota: "5" });
+    expect(await askColdDoor(ns, pathOf(lower!))).toBe("shard_data_missing");
+    expect(await askColdDoor(ns, "/v1/records")).toBe("shard_data_missing");
+  });
+});
+
+it("calls that meet a lost shard together are each answered for their own range", async () => {
+  const namespace = await afterSplit();
+  const { range, at } = namespace;
+  await namespace.vanish(INDEX);
+  const had = namespace.placementOf({ from: range.from, to: at });
+  const whole = namespace.placementOf(range);
+  const part = namespace.placementOf({ from: range.from, to: range.from + 1 });
+  const { shards, fingerprint } = whole;
+  const rejected = async (call: Promise<unknown>, code: string): Promise<void> =>
+    expect(await refusalOf(call)).toMatch(new RegExp(`^${code}: `));
+  await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
+    const stub = namespace.stub(INDEX);
+    const calls = [
+      async () => await rejected(stub.shardState(had), "shard_data_missing"),
+      async () => await rejected(stub.shardState(whole), "shard_moved"),
+      async () => await rejected(stub.shardState(part), "shard_data_missing"),
+      async () => await rejected(stub.shardState({ shards, fingerprint }), "shard_data_missing"),
+      async () => await rejected(stub.apply(emptyBatch(had)), "shard_data_missing"),
+      async () => {
+        const answer = await stub.apply(emptyBatch(whole));
+        const moved = readMoved(new DataView(answer.buffer, answer.byteOffset, answer.byteLength));
+        expect(moved).toEqual({ shards, range: had.range, begins: [at] });
+      },
+    ];
+    for (let first = 0; first < calls.length; first++) {
+      const rotated = [...calls.slice(first), ...calls.slice(0, first)];
+      await Promise.all(rotated.map(async (call) => await call()));
+      await evictAllDurableObjects();
+    }
+  });
+});
+
+it("a shard whose loss is accepted learns from those that it has split off how they have split since", async () => {
+  const namespace = await afterSplit();
+  const { range, at, upper } = namespace;
+  const next = (at + range.to) / 2;
+  await namespace.split(upper, next);
+  await namespace.vanish(INDEX);
+  // A write makes the shard begin anew.
+  await namespace.binding.increment(namespace.keys[0][0]!, TTL);
+  expect((await namespace.stub(INDEX).ranges(namespace.placementOf(range))).begins).toEqual([
+    at,
+    next,
+  ]);
+  await namespace.vanish(hexOfHash(next));
+  const [lost, kept] = [next, at].map((from) =>
+    namespace.keys[1].filter((key) => namespace.hashOf(key) < next === (from === at)),
+  ) as [string[], string[]];
+  expect(await namespace.quotasOf(kept)).toEqual(kept.map(() => 5n));
+  expect(await namespace.quotasOf(lost)).toEqual(lost.map(() => null));
+});
+
+it("a shard that began anew after a loss tells the one that the namespace began with when it splits", async () => {
+  const namespace = await afterSplit();
+  const { range, at, upper } = namespace;
+  await namespace.vanish(upper);
+  await namespace.binding.increment(namespace.keys[1][0]!, TTL);
+  const next = (at + range.to) / 2;
+  await namespace.split(upper, next);
+  await vi.waitFor(async () =>
+    expect((await namespace.stub(INDEX).ranges(namespace.placementOf(range))).begins).toEqual([
+      at,
+      next,
+    ]),
+  );
+});
+
+it("a new shard refuses a call while the one that was to tell it of its range is lost", async () => {
+  const namespace = new Namespace();
+  await namespace.fill();
+  await runInDurableObject(namespace.stub(namespace.upper), (shard) => {
+    shard.given = () => {
+      throw new Error("not reached");
+    };
+  });
+  await namespace.split();
+  await runInDurableObject(namespace.stub(INDEX), async (_, { storage }) => {
+    await storage.deleteAll();
+    await storage.sync();
+  });
+  await abortAllDurableObjects();
+  await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
+    const [, [key]] = namespace.keys;
+    expect(await askColdDoor(namespace.ns, pathOf(key!))).toBe("shards_unsettled");
+  });
+});
 
 it.each(["query", "purge"] as const)(
   "a shard that has split has its range again where its loss is accepted, and the new shard its records, after a %s",

@@ -21,6 +21,7 @@ import type { ShardRow, Shards } from "../../src/wire/shards.ts";
 import { bytesOf } from "../support/frames/index.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import { open } from "../support/pool/binding.ts";
+import { askColdDoor } from "../support/pool/cold-door.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { holdSync } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
@@ -176,7 +177,7 @@ describe("a split of a shard", () => {
     expect(await splits.begins()).toEqual(expect.arrayContaining(begins));
   });
 
-  it("a shard hears after a restart of a split that it could not be told of", async () => {
+  it("a split of which the shard above could not be told is told again after a restart", async () => {
     const { splits } = await filled();
     const first = await splits.split();
     await runInDurableObject(splits.stub("0"), (shard) => {
@@ -479,11 +480,12 @@ describe("a shard whose database vanished after a split", () => {
   it("a door that knows no shards finds those that were split off from a first shard that is lost", async () => {
     const { splits, keys } = await splitFirst();
     await vanish(splits, "0");
-    // Other settings: the isolate has no map of the namespace with them.
+    const queryOf = (key: string): string => `/v1/counters/${encodeURIComponent(key)}`;
     await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
-      expect(await splits.binding.increment(keys[1][0]!, { by: 3, ...TTL })).toBe(8n);
-      expect((await splits.binding.query(keys[1][1]!))?.quota).toBe(5n);
-      expect(await refusalOf(splits.binding.query(keys[0][0]!))).toMatch(MISSING);
+      const { ns } = splits;
+      expect(await askColdDoor(ns, queryOf(keys[1][0]!))).toMatchObject({ quota: "5" });
+      expect(await askColdDoor(ns, queryOf(keys[0][0]!))).toBe("shard_data_missing");
+      expect(await askColdDoor(ns, "/v1/records")).toBe("shard_data_missing");
     });
   });
 

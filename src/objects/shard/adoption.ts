@@ -135,6 +135,8 @@ export class Adoption {
       range!.from,
       attempt,
     );
+    // It has lost its data, or is an old copy of before the attempt.
+    if (verdict === "unknown") throw new Error(`${parentName} does not know of the attempt`);
     if (verdict === "given") await this.activate(attempt, nowMs);
     if (verdict === "givenUp") this.#host.write(() => journal.dropAdopted(attempt));
   }

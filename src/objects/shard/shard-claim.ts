@@ -2,9 +2,9 @@
  * ShardClaim: which shards of a namespace have data, so that a database that has vanished is not taken for a new one.
  *
  * Shard 0 keeps a note of every other shard that the namespace began with and that has data, and knows the shards that have split.
- * A shard without data asks shard 0 before its first request, and shard 0 without data asks the witness and all others that it
- * began with. Where data should be and is not, requests are refused until the operator accepts the loss; those for keys that
- * the shard had given away are led on to the shards that have them. A shard that has data never asks: ordinary requests cost no
+ * A shard without data asks the witness and shard 0 before its first request, and shard 0 asks the witness and all others that the
+ * namespace began with. Where data should be and is not, requests are refused until the operator accepts the loss; those for keys
+ * that the shard had given away are led on to the shards that have them. A shard that has data never asks: ordinary requests cost no
  * call and no row.
  */
 import { presentMs } from "../../base/clock.ts";
@@ -16,6 +16,7 @@ import { Registration } from "./registration.ts";
 import { logError } from "../../base/log.ts";
 import { shardName, type ShardPlace } from "../../base/names.ts";
 import type { Timers } from "../../base/timers.ts";
+import { livingBegins } from "./living-begins.ts";
 import { initialRanges, NOTHING_YET, shardMoved, type OwnRange } from "./own-range.ts";
 import { assertSamePlacement, assertSameSeed } from "./same-placement.ts";
 import { readSettings } from "../../base/settings.ts";
@@ -24,7 +25,14 @@ import { shardStub } from "../../base/stubs.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { beginsOf, type ShardRanges } from "../../wire/moved.ts";
-import { CIRCLE, initialRange, isSameRange, type Range } from "../../wire/range.ts";
+import {
+  CIRCLE,
+  endOf,
+  initialRange,
+  isSameRange,
+  isWithin,
+  type Range,
+} from "../../wire/range.ts";
 import type { WitnessedShard } from "../../base/calls/splits.ts";
 import { Witness } from "./witness.ts";
 
@@ -61,7 +69,7 @@ export class ShardClaim {
   #isNew = false;
   /** How many ranges the namespace began with; 0 while that is not known. */
   #shards = 0;
-  /** Shards whose data is gone, as the log says. */
+  /** Shards whose data is gone, and of which the log says so. */
   readonly #lost = new Set<string>();
 
   /** @param shard name of the object */
@@ -93,13 +101,37 @@ export class ShardClaim {
 
   /**
    * Before the first batch: no two shards ever hold data of two placements. A shard that the namespace did not begin with,
-   * or not with the range that is asked for, stays without data.
+   * or not with the range that is asked for, stays without data; so does one whose data is gone, when it is asked for keys
+   * that it had given away.
    *
    * @throws Error `shards_mismatch`, `shard_data_missing`
    */
   async claim(placement: Placement): Promise<void> {
-    this.#pending ??= this.#claim(placement).finally(() => (this.#pending = null));
+    const had = await this.#witnessed();
+    if (had !== null && this.#journal.placement === null) {
+      assertSameSeed(had.placement, placement);
+      if (!this.#isLossAccepted) return await this.#assertOfOthers(placement, had);
+    }
+    // What is made is the same for all calls, which are judged one by one.
+    this.#pending ??= this.#create(placement, had).finally(() => (this.#pending = null));
     await this.#pending;
+  }
+
+  /** What the witness knows of this shard, which has no data; of one that a split has made it never knows anything. */
+  async #witnessed(): Promise<WitnessedShard | null> {
+    return this.#place.kind === "split" ? null : await this.#witness.ask();
+  }
+
+  /**
+   * Checks that a call is for keys of other shards than this one, whose data is gone.
+   *
+   * @param had what the witness knows
+   * @throws Error `shard_data_missing`
+   */
+  async #assertOfOthers({ range }: Placement, had: WitnessedShard): Promise<void> {
+    const isOfOthers = range !== undefined && !isWithin(range, had.range);
+    if (!isOfOthers) throw await this.#missing();
+    await this.#assertLost(this.#name);
   }
 
   /**
@@ -111,18 +143,25 @@ export class ShardClaim {
    */
   async assertNew(placement: Placement): Promise<void> {
     if (this.#place.kind === "split") await this.claim(placement);
-    else if (!this.#isNew) await this.#assertInitialNew(placement);
+    else if (!this.#isNew) await this.#assertInitialNew(placement, await this.#witnessed());
     if (this.#journal.placement !== null) return;
     const { range } = placement;
     if (range === undefined || isSameRange(range, await this.#rangeWithoutData(placement))) return;
     throw shardMoved(range);
   }
 
-  async #assertInitialNew(placement: Placement): Promise<void> {
-    // Where its loss is accepted, it has its old range, which may be less than that of its index.
-    if ((await this.#witness.ask()) !== null) return await this.claim(placement);
+  /** @param had what the witness knows */
+  async #assertInitialNew(placement: Placement, had: WitnessedShard | null): Promise<void> {
+    // The first batch may have come meanwhile.
+    if (this.#journal.placement !== null) return;
+    if (had !== null) {
+      // Where its loss is accepted, it has its old range, which may be less than that of its index.
+      if (this.#isLossAccepted) return await this.claim(placement);
+      await this.#assertOfOthers(placement, had);
+      throw shardMoved(had.range);
+    }
     const isMissed = !this.#isLossAccepted && (await this.#isMissed(placement));
-    // The first batch may have come meanwhile: then others know of data that the shard has.
+    // Then others know of data that the shard has.
     if (this.#journal.placement !== null) return;
     if (isMissed) throw await this.#missing();
     this.#isNew = true;
@@ -135,7 +174,8 @@ export class ShardClaim {
   }
 
   /**
-   * What this shard says of ranges; without data, what the first one says.
+   * What this shard says of ranges; without data, what the first one says. Where its data is gone, it is what the shard had: so
+   * callers find the shards that it has split off.
    *
    * @throws Error `shards_mismatch`, `shard_data_missing`
    */
@@ -144,10 +184,13 @@ export class ShardClaim {
     const inForce = this.#journal.placement;
     if (inForce !== null) assertSameSeed(inForce, placement);
     if (this.#own.isInForce) return this.#own.ranges;
-    const lost = await this.#lostRanges();
-    if (lost !== null) return lost;
+    const had = this.#isNew ? null : await this.#witnessed();
+    if (had !== null && !this.#isLossAccepted && this.#journal.placement === null) {
+      await this.#assertLost(this.#name);
+      return { shards: had.placement.shards, range: had.range, begins: had.begins };
+    }
     if (this.#index !== 0) return await this.#firstRanges(placement);
-    await this.assertNew({ fingerprint, shards });
+    if (!this.#isNew) await this.#assertInitialNew({ fingerprint, shards }, had);
     return this.#own.isInForce ? this.#own.ranges : NOTHING_YET;
   }
 
@@ -159,21 +202,8 @@ export class ShardClaim {
     });
   }
 
-  /**
-   * What a shard that the namespace began with had, whose data is gone: callers that take it for the owner of more are led on to
-   * the shards that it has split off. Null where it may begin anew.
-   */
-  async #lostRanges(): Promise<ShardRanges | null> {
-    if (this.#place.kind === "split" || this.#isNew || this.#isLossAccepted) return null;
-    const had = await this.#witness.ask();
-    if (had !== null) await this.#assertLost(this.#name);
-    return had && { shards: had.placement.shards, range: had.range, begins: had.begins };
-  }
-
   /** The range of a shard without data: that of its index, once the namespace has begun; until then the first has all. */
   async #rangeWithoutData(placement: Placement): Promise<Range> {
-    const lost = await this.#lostRanges();
-    if (lost !== null) return lost.range;
     if (this.#index === 0) return NOTHING_YET.range;
     this.#shards ||= (await this.#firstRanges(placement)).shards;
     return this.#index < this.#shards ? initialRange(this.#index, this.#shards) : NO_RANGE;
@@ -239,29 +269,22 @@ export class ShardClaim {
     }
   }
 
-  /** The first batch of a shard without data. */
-  async #claim(placement: Placement): Promise<void> {
+  /**
+   * The first batch of a shard without data.
+   *
+   * @param had what the witness knows of it, whose loss is accepted then
+   */
+  async #create(placement: Placement, had: WitnessedShard | null): Promise<void> {
     if (this.#journal.placement !== null) return;
-    if (this.#place.kind === "split") {
-      await this.#claimSplit(placement, this.#place.from);
-      return;
-    }
-    const had = await this.#witness.ask();
-    if (had !== null) {
-      assertSameSeed(had.placement, placement);
-      if (!this.#isLossAccepted) {
-        if (isOfOthers(placement, had)) return;
-        throw await this.#missing();
-      }
-    }
-    if (this.#index === 0) await this.#claimFirst(placement, had);
+    if (this.#place.kind === "split") await this.#claimSplit(placement, this.#place.from);
+    else if (this.#index === 0) await this.#claimFirst(placement, had);
     else await this.#claimInitial(placement, had);
   }
 
   /**
    * A shard that the namespace began with, and not the first one: that one says whether it may have data.
    *
-   * @param had what the witness knows
+   * @param had as of `#create`
    */
   async #claimInitial(placement: Placement, had: WitnessedShard | null): Promise<void> {
     const index = this.#index;
@@ -273,9 +296,10 @@ export class ShardClaim {
     this.#shards = shards;
     const isInitial = range === undefined || isSameRange(range, initialRange(index, shards));
     if (had === null && (index >= shards || !isInitial)) return;
+    const begins = await this.#livingBegins(had);
     this.#host.write(() => {
       this.#journal.create({ shards, fingerprint }, []);
-      if (had !== null) this.#inherit(had);
+      if (had !== null) this.#inherit(had, begins);
     });
     // A note of data that a crash takes back would refuse a shard that has lost nothing: the platform's output
     // gate holds the call until the row is on disk.
@@ -285,23 +309,37 @@ export class ShardClaim {
   /**
    * Shard 0 asks all others, as no one else but the witness would miss its data.
    *
-   * @param had what the witness knows
+   * @param had as of `#create`
    */
   async #claimFirst(asked: Placement, had: WitnessedShard | null): Promise<void> {
     const { shards, fingerprint } = had?.placement ?? asked;
     const others = await this.#othersWithData(shards);
     if (others.length > 0 && !this.#isLossAccepted) throw await this.#missing();
+    const begins = await this.#livingBegins(had);
     this.#host.write(() => {
       this.#journal.create({ shards, fingerprint }, others);
-      if (had !== null) this.#inherit(had);
+      if (had !== null) this.#inherit(had, begins);
     });
     this.#registration.begin();
   }
 
+  /** Where the ranges begin that the shard had given away, as the shards there say: the witness may not know them all. */
+  async #livingBegins(had: WitnessedShard | null): Promise<number[]> {
+    if (had === null) return [];
+    const { begins, placement, range } = had;
+    const { shards } = placement;
+    const given = { from: endOf(range), to: initialRange(this.#index, shards).to };
+    if (given.from === endOf(given)) return [...begins];
+    return await livingBegins(begins, given, async (at) => {
+      const shard = shardStub(this.#env, shardName.at(this.#namespace, at, shards));
+      return (await orIfUnknown(shard.shardState(), () => null))?.range ?? null;
+    });
+  }
+
   /** The shards that this one has split off are where they were. */
-  #inherit({ placement: { shards }, range, begins, attempt }: WitnessedShard): void {
-    if (isSameRange(range, initialRange(this.#index, shards))) return;
-    this.#journal.split.inherit(range, begins, attempt);
+  #inherit({ placement: { shards }, range, attempt }: WitnessedShard, begins: number[]): void {
+    const hasSplit = attempt > 0 || !isSameRange(range, initialRange(this.#index, shards));
+    if (hasSplit) this.#journal.split.inherit(range, begins, attempt);
   }
 
   /**
@@ -325,7 +363,8 @@ export class ShardClaim {
     const { fingerprint } = placement;
     this.#host.write(() => {
       this.#journal.create({ shards, fingerprint }, []);
-      this.#journal.split.inherit({ from, to }, [], attempt);
+      const parent = initialRange(index, shards).from;
+      this.#journal.split.inherit({ from, to }, [], attempt, parent);
     });
   }
 
@@ -352,10 +391,10 @@ export class ShardClaim {
   }
 
   /**
-   * Checks that the data of a shard is gone, and logs it once for each instance: every request meets it.
+   * Checks that the data of a shard is gone indeed, and logs it once for each instance: every request meets it.
    *
-   * @throws Error where a network partition has left an old copy of the shard behind that started before there was data. A new
-   * stub leads to the present copy, which has the data: nothing is lost then, and an operator has nothing to restore.
+   * @throws Error where a new stub leads to a copy of the shard that has the data: a network partition has left this one behind,
+   * which started before there was any. Nothing is lost then, and an operator has nothing to restore.
    */
   async #assertLost(shard: string): Promise<void> {
     if (this.#lost.has(shard)) return;
@@ -382,9 +421,4 @@ export class ShardClaim {
   #shard(index: number): DurableObjectStub<ShardCalls> {
     return shardStub(this.#env, shardName.format(this.#namespace, index));
   }
-}
-
-/** A call is for more than a shard had, or for something else: the shards of the rest may be there. */
-function isOfOthers({ range }: Placement, had: WitnessedShard): boolean {
-  return range !== undefined && !isSameRange(range, had.range);
 }

@@ -73,7 +73,7 @@ export class SplitRows {
   split: SplitState | null = null;
   /** Boundaries of the ranges behind the own one, up to `bornTo`, in their order. */
   gone: readonly number[] = [];
-  /** How many of these the shard knows that has given the range. */
+  /** How many of these were told to the shard that has given the range, and taken by it. */
   #hinted = 0;
   /** Where the range ended with which the shard began; null if nothing was given away. */
   bornTo: number | null = null;
@@ -202,8 +202,14 @@ export class SplitRows {
    * In a new row, of a shard whose data is lost: the range and the splits that others know of it.
    *
    * @param begins of ranges behind its own
+   * @param parent the shard to tell of ranges that are split off; null for a shard that the namespace began with
    */
-  inherit({ from, to }: Range, begins: readonly number[], attempt: number): void {
+  inherit(
+    { from, to }: Range,
+    begins: readonly number[],
+    attempt: number,
+    parent: number | null = null,
+  ): void {
     const behind = begins.filter((at) => at >= endOf({ from, to }));
     const gone = behind.toSorted((a, b) => a - b).slice(0, GONE_MAX);
     this.#update({
@@ -212,11 +218,13 @@ export class SplitRows {
       range_to: to,
       attempt,
       gone: toBlob(gone),
+      parent,
       // Behind the last hash: what this shard may have given away reached that far at most.
       born_to: 0,
     });
     this.range = { from, to };
     this.attempt = attempt;
+    this.parent = parent;
     this.gone = gone;
     this.bornTo = 0;
   }

@@ -411,24 +411,26 @@ export class Splitting {
 
   /**
    * Tells the shard that this one has its range from, which may be on the way of doors to keys of here, where other ranges
-   * begin. What it has not taken after a while is told at the next start.
+   * begin. If it can't be reached for a while, or has no data, it is told at the next start.
    */
   async #hint(): Promise<void> {
     if (this.#isHinting) return;
     this.#isHinting = true;
     const { split } = this.#host.journal;
     for (let pauseMs = TELL_MS_MIN; split.isToHint; pauseMs *= 2) {
-      if (pauseMs > TELL_AWAKE_MS_MAX) break;
-      if (!(await this.#isHinted(split))) await this.#host.wait(pauseMs);
+      const isTaken = await this.#sendHint(split);
+      if (isTaken === false || pauseMs > TELL_AWAKE_MS_MAX) break;
+      if (isTaken === null) await this.#host.wait(pauseMs);
     }
     this.#isHinting = false;
   }
 
-  async #isHinted({ parent, gone }: SplitRows): Promise<boolean> {
+  /** Returns null where the other shard does not answer. */
+  async #sendHint({ parent, gone }: SplitRows): Promise<boolean | null> {
     try {
       if (!(await this.#shardAt(parent!).noteSplit([...gone]))) return false;
     } catch {
-      return false;
+      return null;
     }
     this.#host.write(() => this.#host.journal.split.noteHinted(gone.length));
     return true;

@@ -4,7 +4,7 @@
  *
  * Shards that splits have made are missed by the one that they have their data from. Those that the namespace began with have none
  * above them, and shards that they have split off are found by their hashes, which they alone knew. So before data lies outside of
- * such a shard, the object `namespace/witness` stores what it says of ranges. A shard without data asks it once, before it begins anew.
+ * such a shard, the object `namespace/witness` stores what it says of ranges. A shard without data asks it before it begins anew.
  * The first shard also tells it that others have data: so its own loss is noticed.
  *
  * A split that is given up leaves a witness that knows a range too many: that range is then empty where the loss is accepted.
@@ -61,7 +61,9 @@ export class Witness {
 
   /** Of the first shard: notes what lies outside of it already, if that was not done: data of before, or of other first writes. */
   async noteOthers(): Promise<void> {
-    if (this.#journal.isWitnessed || !this.#hasOthers()) return;
+    // A split says it itself, and says more.
+    if (this.#journal.isWitnessed || this.#journal.split.split !== null) return;
+    if (!this.#hasOthers()) return;
     try {
       const { range, begins } = this.#own.ranges;
       await this.note(range, begins);
