@@ -39,7 +39,7 @@ import { mergeHubs } from "./hub-pages.ts";
 import { limitAll } from "./limit-all.ts";
 import { inTime } from "../base/in-time.ts";
 import { Merge, pageBytesOf } from "./merge.ts";
-import { EVERYBODY, hubName } from "../base/names.ts";
+import { EVERYBODY, hubName, type HubAddress } from "../base/names.ts";
 import { channelsOf, countedSinceMs, figuresOf } from "./overview.ts";
 import { groupStubOf } from "./groups.ts";
 import { remove, scan, writeReply } from "./scans.ts";
@@ -256,12 +256,19 @@ export class NamespaceRequests {
     sink.reply(out.take(), true);
   }
 
-  /** Asks the one Hub that the id names. A made-up id may wake a Hub that has no connections. */
+  /** Asks the one Hub that the id names. */
   async #connectionOf(id: Uint8Array): Promise<Uint8Array | null> {
-    const address = hubOfConnection(id);
+    const hub = await this.#hubAt(hubOfConnection(id));
+    if (hub === null) return null;
+    return (await inTime(hubStub(this.#env, hub).connectionRow(id), hub)) ?? null;
+  }
+
+  /** The Hub of an id, if it has connections: ids can be made up, and an object exists from its first call on. */
+  async #hubAt(address: HubAddress | null): Promise<string | null> {
     if (address === null) return null;
-    const name = hubName.format(this.#shards.map.namespace, address);
-    return (await inTime(hubStub(this.#env, name).connectionRow(id), name)) ?? null;
+    const { namespace } = this.#shards.map;
+    const name = hubName.format(namespace, address);
+    return (await directoryStub(this.#env, namespace).hubs()).includes(name) ? name : null;
   }
 
   /** A position among all connections, as CONNECTIONS lists them: 7.1 has no ids. */
@@ -341,8 +348,8 @@ export class NamespaceRequests {
     const { namespace } = this.#shards.map;
     if (channel === EVERYBODY) return await directoryStub(this.#env, namespace).hubs();
     const hubs = await groupStubOf(this.#env, namespace, channel).hubsOf(channel);
-    const address = hubOfChannel(channel);
-    return address === null ? hubs : [...new Set([...hubs, hubName.format(namespace, address)])];
+    const owner = await this.#hubAt(hubOfChannel(channel));
+    return owner === null ? hubs : [...new Set([...hubs, owner])];
   }
 }
 

@@ -127,6 +127,8 @@ export class PublicationRun {
   readonly #groups: (Gathered | undefined)[] = [];
   /** Those whose channel may be the id of a connection: they go to its Hub, too. */
   #own: Gathered | null = null;
+  /** Resolved when the last batch of these is delivered; null before the first one. */
+  #ownSent: Promise<void> | null = null;
   readonly #sent: Promise<void>[] = [];
   /** By index of the message. */
   readonly #delivered: number[] = [];
@@ -182,11 +184,22 @@ export class PublicationRun {
     );
   }
 
-  /** Sends what has gathered for connections by their ids. */
+  /** Sends what has gathered for connections by their ids, behind what went before: that may wait for a Hub to be known. */
   #sendToOwners({ out, indexes }: Gathered): void {
     this.#own = null;
-    const published = this.#publisher.ownChannels.publish(out.take(), indexes.length);
-    this.#wait(published.then((delivered) => this.#add(indexes, delivered)));
+    const publications = out.take();
+    this.#ownSent = this.#publishToOwners(this.#ownSent, publications, indexes);
+    this.#wait(this.#ownSent);
+  }
+
+  async #publishToOwners(
+    before: Promise<void> | null,
+    publications: Uint8Array,
+    indexes: readonly number[],
+  ): Promise<void> {
+    if (before !== null) await before;
+    const { ownChannels } = this.#publisher;
+    this.#add(indexes, await ownChannels.publish(publications, indexes.length));
   }
 
   /** A message that goes two ways counts what both have delivered. */

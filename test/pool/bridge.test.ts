@@ -127,6 +127,32 @@ describe("an honest gateway", () => {
     door.socket.close(1000);
   });
 
+  it("a request that waits until its client has read keeps the Hub awake", async () => {
+    await post("7.3", "uint32", SET_BIG);
+    const door = await openGateway();
+    let untoldBytes = 0;
+    door.onReplies = (bytes) => (untoldBytes += bytes);
+    door.socket.send(GET_BIG);
+    await door.inbox.take(REPLY_BYTES);
+    // What is sent soon after has ended.
+    await scheduler.wait(1200);
+    const underWay = new Set<Promise<unknown>>();
+    await runInDurableObject(hubStub(), (hub) => {
+      const waitUntil = (work: Promise<unknown>): void => {
+        underWay.add(work);
+        void work.finally(() => underWay.delete(work));
+      };
+      Object.defineProperty(hub, "state", { value: { waitUntil } });
+    });
+    door.socket.send(WHOAMI);
+    await expect.poll(() => underWay.size).toBe(1);
+    expect(door.receivedBytes()).toBe(REPLY_BYTES);
+    door.socket.send(drainedMessage(untoldBytes));
+    await door.inbox.take(WHOAMI_REPLY_BYTES);
+    await expect.poll(() => underWay.size).toBe(0);
+    door.socket.close(1000);
+  });
+
   it("a gateway's credit outlives hibernation", async () => {
     const door = await openGateway();
     for (let i = 0; i < 3; i++) {

@@ -9,12 +9,25 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
 import type { OpenRequest } from "../../src/base/calls/open-request.ts";
+import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
 import { parseSettings } from "../../src/base/settings.ts";
 import { connectionCount } from "../../src/objects/hub/connection-count.ts";
+import { Hub } from "../../src/objects/hub/hub.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
-import { concat, frameOf, hex, HOURS, U16, U32, unhex } from "../support/frames/index.ts";
+import {
+  concat,
+  connectionRow,
+  frameOf,
+  hex,
+  HOURS,
+  subscribersOf,
+  U16,
+  U32,
+  unhex,
+  WHOAMI,
+} from "../support/frames/index.ts";
 import { connectTcp, openPort, openSocket, post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { expectLargeReplies, setLargeValues } from "../support/pool/large.ts";
@@ -29,6 +42,20 @@ const LARGE_HEADER = U32.set("k", new Uint8Array(65_536)).subarray(0, -65_536);
 
 afterEach(async () => {
   await reset();
+});
+
+it("an ID that no connection has, and the channel of that name, make no Hub", async () => {
+  const id = makeConnectionId({ location: "QQQ", index: 200 }, new Uint8Array(16));
+  const rows = vi.spyOn(Hub.prototype, "connectionRow");
+  const subscribers = vi.spyOn(Hub.prototype, "subscribers");
+  const door = await openSocket(PATH);
+  expect(hex(await door.exchange(connectionRow(id), 1))).toBe("00");
+  expect(hex(await door.exchange(subscribersOf(ownChannel(id)), 1))).toBe("00");
+  expect(rows.mock.calls.length + subscribers.mock.calls.length).toBe(0);
+  const own = (await door.exchange(WHOAMI, 17)).subarray(1);
+  expect(hex(await door.exchange(connectionRow(own), 1))).toBe("01");
+  vi.restoreAllMocks();
+  door.socket.close(1000);
 });
 
 describe("a WebSocket", () => {

@@ -3,6 +3,7 @@ import { evictAllDurableObjects, runDurableObjectAlarm, runInDurableObject } fro
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Attachment } from "../../src/objects/hub/attachment.ts";
+import { Group } from "../../src/objects/channel/group.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
 import { RevokedTokens } from "../../src/objects/channel/revoked-tokens.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
@@ -295,6 +296,22 @@ describe("connections of a revoked token", () => {
     expect(calls).toHaveBeenCalledTimes(1);
   });
 
+  it("a client that does not close its half is not heard any more, also after its Hub has slept", async () => {
+    const ns = freshName();
+    const jti = freshId();
+    const door = await openSocket(WS, await bearerOf({ ns, jti }), false);
+    const other = await opened(await bearerOf({ ns }));
+    await revoke(ns, { id: jti });
+    expect(await door.closed).toEqual(REVOKED);
+    await evictAllDurableObjects();
+    door.socket.send(U16.insert("late", 1));
+    await scheduler.wait(100);
+    expect(hex(await other.exchange(U16.query("late"), 1))).toBe("00");
+    expect(await hubStub(0, ns).figures()).toMatchObject({ connections: 1 });
+    await other.close();
+    await door.close();
+  });
+
   it("all connections of tokens that were issued before a moment are closed", async () => {
     const ns = freshName();
     const old = await opened(await bearerOf({ ns, iat: nowS() - 100 }));
@@ -382,6 +399,29 @@ describe("connections of a revoked token", () => {
     vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
     await runDurableObjectAlarm(directory(ns));
     expect(await door.closed).toEqual(REVOKED);
+  });
+
+  it("a token that is revoked during the daily look of the Directory loses its connections, and stays revoked", async () => {
+    const ns = freshName();
+    const jti = freshId();
+    const door = await opened(await bearerOf({ ns, jti }));
+    const look = vi.spyOn(Group.prototype, "lookThrough");
+    const ended = Promise.withResolvers<void>();
+    look.mockImplementationOnce(async function (this: Group, hasOtherData) {
+      await revoke(ns, { id: jti });
+      // As where all Hubs that are listed have died.
+      if (!hasOtherData!())
+        await runInDurableObject(directory(ns), (_, s) => s.storage.deleteAll());
+      await runInDurableObject(directory(ns), (_, { storage }) =>
+        storage.setAlarm(Date.now() + 86_400_000),
+      );
+      ended.resolve();
+    });
+    await runInDurableObject(directory(ns), async (instance) => await instance.alarm());
+    await ended.promise;
+    expect(await door.closed).toEqual(REVOKED);
+    const { json } = await (await operatorOf(ns))("GET", LIST);
+    expect(json).toMatchObject({ tokens: [{ id: jti }] });
   });
 
   it("a Directory that dies before it has told its Hubs tells them when it starts again", async () => {

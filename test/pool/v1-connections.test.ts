@@ -140,6 +140,27 @@ describe("connections", () => {
     });
   });
 
+  it("connections that the server has closed, and their clients have not, keep a Hub full, also after it has slept", async () => {
+    await withSettings({ HUB_CONNECTIONS_MAX: 2 }, async () => {
+      const ns = freshNamespace();
+      const headers = await bearerOf({ ns });
+      const connectionsOf = async (index: number): Promise<number> =>
+        (await hubStub(index, ns).figures()).connections;
+      const kept = [];
+      for (let i = 0; i < 2; i++) {
+        const door = await openSocket("/throttr/7.3/uint16", headers, false);
+        door.socket.send(Uint8Array.of(0xff));
+        expect(await door.closed).toMatchObject({ code: 1002 });
+        kept.push(door);
+      }
+      await evictAllDurableObjects();
+      const next = await openSocket("/throttr/7.3/uint16", headers);
+      expect([await connectionsOf(0), await connectionsOf(1)]).toEqual([0, 1]);
+      for (const door of kept) await door.close();
+      await next.close();
+    });
+  });
+
   it("a page has 100 connections unless more are asked for, and may have more than a Hub gives at once", async () => {
     await withSettings({ HUB_CONNECTIONS_MAX: 1000 }, async () => {
       // 520 rows of 574 bytes are more than the 256 KiB of one answer of a Hub.

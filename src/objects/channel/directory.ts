@@ -129,9 +129,12 @@ export class Directory extends Channel implements DirectoryCalls {
     }
     this.#counts.load();
     this.#shards.load();
-    await this.group?.lookThrough(this.#revoked.isStored);
+    await this.group?.lookThrough(() => this.#revoked.isStored);
     this.#counts.writeIfGone();
     this.#shards.writeIfGone();
+    // Tokens may have been revoked during the look, which has set the alarm for the next day since.
+    const { dueAtMs } = this.#revoked;
+    if (dueAtMs !== null) await this.ctx.storage.setAlarm(dueAtMs);
   }
 
   /** @param issuer `ns` of the tokens; missing for those of the namespace */

@@ -160,9 +160,9 @@ export class Group {
   /**
    * Looks which Hubs still have subscribers, and drops what is out of date.
    *
-   * @param hasOtherData the object stores something beside the group
+   * @param hasOtherData whether the object stores something beside the group: asked at the end, as it may change meanwhile
    */
-  async lookThrough(hasOtherData = false): Promise<void> {
+  async lookThrough(hasOtherData = (): boolean => false): Promise<void> {
     await this.joins.verify();
     const nowMs = presentMs();
     this.numbers.forgetUnused(nowMs);
@@ -170,7 +170,7 @@ export class Group {
     // New numbers begin above the time and above all old ones. Where old ones are ahead of the clock, the head that says
     // so has to stay, or numbers would come again that listeners remember.
     const isForgotten = this.joins.size === 0 && this.numbers.size === 0;
-    if (isForgotten && this.numbers.high < nowMs) await this.#store.clear(!hasOtherData);
+    if (isForgotten && this.numbers.high < nowMs) await this.#store.clear(!hasOtherData());
     else await this.#state.storage.setAlarm(nowMs + KEPT_MS);
   }
 

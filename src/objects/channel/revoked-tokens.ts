@@ -82,6 +82,11 @@ export class RevokedTokens {
     await this.#change(withAllBefore(this.list, issuedBeforeMs, presentMs()));
   }
 
+  /** When something is to be told next, ms since the epoch; null when nothing is left to tell. */
+  get dueAtMs(): number | null {
+    return this.#storage.kv.get<Telling>(TELLING)?.dueAtMs ?? null;
+  }
+
   /** Tells what is due. Returns when to be called again; null when nothing is left to tell. */
   async tellDue(): Promise<number | null> {
     const telling = this.#storage.kv.get<Telling>(TELLING);

@@ -70,11 +70,7 @@ export class ConnectionRequests {
 
   /** Returns at once; replies come to the sink, and with the last one the run is over. */
   exchange(frames: AnyFrames, access: Access, sink: Sink): void {
-    // Hibernation comes after 10 s without I/O, whatever promises are pending, and would lose the run.
-    if (this.#busy === null) {
-      this.#busy = Promise.withResolvers<void>();
-      this.#hub.state.waitUntil(this.#busy.promise);
-    }
+    this.stayAwake();
     this.isInNamespaceRun = frames.target === Target.namespace;
     if (isThrottr(frames) && frames.target === Target.connection) {
       if (sink.hasReader) void this.#answer(frames, access, sink);
@@ -84,6 +80,13 @@ export class ConnectionRequests {
     // Shards have to know who holds what is acquired, to give it back when this connection ends.
     const held = this.#holder === null ? frames : { ...frames, holder: this.#holder };
     this.#hub.dispatch.exchange(held, access, sink, HUB_CALL_REPLY_BYTES_MAX);
+  }
+
+  /** Requests are under way, or wait for room. Hibernation, which comes after 10 s without I/O, would lose them. */
+  stayAwake(): void {
+    if (this.#busy !== null) return;
+    this.#busy = Promise.withResolvers<void>();
+    this.#hub.state.waitUntil(this.#busy.promise);
   }
 
   /** Nothing is under way: the object may hibernate. */

@@ -343,9 +343,13 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     if (this.isClosed) return Promise.reject(new Error("closed"));
     if (!this.hasReader) return null;
     const ending = this.#flow.refuseReplies();
-    if (ending === null) return this.#flow.room();
-    this.close(ending);
-    return Promise.reject(new Error("closed"));
+    if (ending !== null) {
+      this.close(ending);
+      return Promise.reject(new Error("closed"));
+    }
+    const room = this.#flow.room();
+    if (room !== null) this.#requests.stayAwake();
+    return room;
   }
 
   countPublished(channel: string, payloadBytes: number): void {

@@ -75,6 +75,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   readonly unread = new HubUnread();
   /** Bytes of requests that wait, of all connections. */
   pendingBytes = 0;
+  /** Sockets that were closed here before the object slept, and not by their peers yet. */
+  #closing = 0;
   /** Connections that are being opened. */
   #opening = 0;
   /** Connections of the yrmcds protocol. */
@@ -122,10 +124,11 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     // The constructor runs at each wake-up. Sockets that have closed meanwhile are restored when their event comes.
     for (const socket of ctx.getWebSockets()) {
       if (socket.readyState === WebSocket.OPEN) this.#restore(socket);
+      else this.#closing++;
     }
     this.#listing.noteRestored();
     // After a reset (a crash, a deployment) the connections of the object before it are gone.
-    noteConnections(this.#name, this.roster.size);
+    this.#noteSockets();
   }
 
   /**
@@ -136,9 +139,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
    */
   override async fetch(request: Request): Promise<Response> {
     const opening = decodeOpenRequest(request.headers.get(CONNECTION_HEADER)!);
-    // Connections that were closed here, and not by their peers yet, count as well: the runtime still keeps the bytes
-    // that it has for them.
-    if (this.#connections.size + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
+    if (this.#sockets + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
       return new Response(null, { status: 503 });
     }
     this.#opening++;
@@ -157,7 +158,9 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
    * awaited, so messages are received in their order.
    */
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    const connection = this.#connections.get(socket) ?? this.#restore(socket);
+    const connection = this.#connections.get(socket);
+    // The object has slept since it closed the connection, and the peer goes on sending instead of closing it, too.
+    if (connection === undefined) return;
     if (typeof message === "string") connection.receiveText(message);
     else connection.receive(new Uint8Array(message));
     this.#storedMap.note();
@@ -232,6 +235,18 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     return this.roster.size + this.#opening > 0;
   }
 
+  /**
+   * Connections that were closed here, and not by their peers yet, count as well: the runtime still has their sockets, and the
+   * bytes for them.
+   */
+  get #sockets(): number {
+    return this.#connections.size + this.#closing;
+  }
+
+  #noteSockets(): void {
+    noteConnections(this.#name, this.#sockets);
+  }
+
   figures(): HubFigures {
     return {
       tally: this.#counts.tally.figures(presentMs()),
@@ -294,7 +309,6 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
     if (isCounted && connection.isYrmcds) this.#yrmcdsConnections--;
     const removed = this.roster.remove(connection);
-    noteConnections(this.#name, this.roster.size);
     // Both at once, before anything is awaited: a connection that is opened meanwhile must find the Hub listed, or see
     // that it has to list it.
     this.ctx.waitUntil(Promise.all([removed, this.#listing.leave()]));
@@ -384,7 +398,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   #join(connection: Connection): void {
     const joined = this.roster.add(connection);
     if (joined !== null) this.ctx.waitUntil(this.#joinAgain(joined));
-    noteConnections(this.#name, this.roster.size);
+    this.#noteSockets();
     if (!connection.isYrmcds) return;
     this.#yrmcdsConnections++;
     this.#counts.tally.turn(presentMs());
@@ -403,8 +417,10 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   /** Ends the connection of a socket that is gone. */
   #loseSocket(socket: WebSocket): void {
     // A socket that ends while the object sleeps was not restored: its channels must be told, too.
+    if (!this.#connections.has(socket)) this.#closing--;
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     this.#connections.delete(socket);
+    this.#noteSockets();
     connection.loseSocket();
   }
 

@@ -90,9 +90,11 @@ export interface SocketDoor extends Door {
   readonly closed: Promise<{ code: number; reason: string }>;
 }
 
+/** @param answersClose false: the client goes on after the server has closed the connection */
 export async function openSocket(
   path: string,
   headers: Record<string, string> = {},
+  answersClose = true,
 ): Promise<SocketDoor> {
   const response = await get(path, { upgrade: "websocket", ...headers });
   const socket = response.webSocket;
@@ -111,7 +113,7 @@ export async function openSocket(
     inbox.end();
     closed.resolve({ code, reason });
   });
-  socket.accept();
+  socket.accept({ allowHalfOpen: !answersClose });
   return {
     socket,
     inbox,
