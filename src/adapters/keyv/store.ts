@@ -41,7 +41,8 @@ const decoder = new TextDecoder();
  * A store for Keyv 5 and 6. Values are the text that Keyv makes of them, up to the server's limit; they end on time, at the
  * server. A method takes one call, the iterator one for each MiB; many values go in calls of 4 MiB.
  *
- * A call that fails rejects with a ThrottrError, which Keyv emits as `error`. `clear` needs the scope `admin`.
+ * A call that fails rejects with a ThrottrError, which Keyv emits as `error`; `getMany`, `has`, `hasMany` and `iterator` of
+ * Keyv 5 reject with it instead. `clear` needs the scope `admin`.
  *
  * @example
  * import { Keyv } from "keyv";
@@ -51,12 +52,12 @@ const decoder = new TextDecoder();
  * await cache.set("/home", html, 60_000);
  */
 export class KeyvThrottr {
-  /** Keyv 5 offers `iterator` for stores with a dialect that it knows only, so this store names one. */
-  readonly opts: Record<string, unknown> = { dialect: "redis", url: "" };
   /** Set by Keyv. */
   namespace: string | undefined = undefined;
   readonly #prefix: string;
   readonly #store: RecordStore;
+  readonly #errorListeners: ((error: unknown) => void)[] = [];
+  #isOfKeyv5 = false;
 
   /** @throws RateLimitError `configuration_invalid`, ThrottrError `option_invalid` */
   constructor(options: KeyvThrottrOptions) {
@@ -65,8 +66,23 @@ export class KeyvThrottr {
     this.#store = new RecordStore(checkBackend(throttr), new BoundedCalls(limits));
   }
 
+  /**
+   * Keyv 5 offers `iterator` for stores with a dialect that it knows only, so this store names one. Keyv 6 never reads this,
+   * and that is all that tells the two from each other.
+   */
+  get opts(): Record<string, unknown> {
+    this.#isOfKeyv5 = true;
+    return { dialect: "redis", url: "" };
+  }
+
   async get<Value>(key: string): Promise<Value | undefined> {
-    return (await this.getMany<Value>([key]))[0];
+    try {
+      return (await this.getMany<Value>([key]))[0];
+    } catch (error) {
+      // Keyv 5 takes a `get` that rejects for a miss, and relies on the store to emit the error. Keyv 6 emits it itself.
+      if (this.#isOfKeyv5) for (const listener of this.#errorListeners) listener(error);
+      throw error;
+    }
   }
 
   async getMany<Value>(keys: string[]): Promise<(Value | undefined)[]> {
@@ -118,8 +134,9 @@ export class KeyvThrottr {
     }
   }
 
-  /** Keyv listens for `error`. The store never emits it: a call that fails rejects. */
-  on(_event: string, _listener: (...given: unknown[]) => void): this {
+  /** Keyv listens for `error`, which `get` emits for Keyv 5. There are no other events. */
+  on(event: string, listener: (...given: unknown[]) => void): this {
+    if (event === "error") this.#errorListeners.push(listener);
     return this;
   }
 

@@ -1,0 +1,78 @@
+/** The store for Keyv where calls fail: what each version of Keyv says of them. */
+import { Keyv } from "keyv";
+import { Keyv as Keyv6 } from "keyv-6";
+import { beforeEach, describe, expect, it } from "vitest";
+import { KeyvThrottr } from "../../src/adapters/keyv/index.ts";
+import { EngineServer } from "../support/client/engine-client.ts";
+
+const CODE = "outcome_unknown";
+
+let server: EngineServer;
+
+beforeEach(() => {
+  server = new EngineServer();
+});
+
+/** A Keyv on a server that answers no more, and the codes of the errors that it emits. */
+function failing(make: typeof Keyv): { keyv: Keyv; emitted: string[] } {
+  const keyv = new make({ store: new KeyvThrottr({ throttr: server.client }), namespace: "n" });
+  const emitted: string[] = [];
+  keyv.on("error", ({ code }: { code: string }) => emitted.push(code));
+  server.fate = "lost";
+  return { keyv, emitted };
+}
+
+async function iterate(keyv: Keyv): Promise<number> {
+  let count = 0;
+  for await (const entry of keyv.iterator!({})) count += entry.length;
+  return count;
+}
+
+describe.each([
+  ["5", Keyv],
+  ["6", Keyv6 as unknown as typeof Keyv],
+])("Keyv %s", (version, make) => {
+  it(`Keyv ${version} emits the error of a get that fails, once, and takes it for a miss`, async () => {
+    const { keyv, emitted } = failing(make);
+    expect(await keyv.get("k")).toBeUndefined();
+    expect(emitted).toEqual([CODE]);
+  });
+
+  it(`Keyv ${version} emits the error of each write that fails, once`, async () => {
+    const { keyv, emitted } = failing(make);
+    await keyv.set("k", 1);
+    await keyv.setMany([{ key: "k", value: 1 }]);
+    await keyv.delete("k");
+    await keyv.deleteMany(["k"]);
+    await keyv.clear();
+    expect(emitted).toEqual([CODE, CODE, CODE, CODE, CODE]);
+  });
+});
+
+describe("reads of many values, and of whether there are any", () => {
+  const reads: [string, (keyv: Keyv) => Promise<unknown>][] = [
+    ["getMany", async (keyv) => await keyv.getMany(["k"])],
+    ["has", async (keyv) => await keyv.has("k")],
+    ["hasMany", async (keyv) => await keyv.hasMany(["k"])],
+    ["iterator", iterate],
+  ];
+
+  it.each(reads)("Keyv 5 rejects %s that fails, and emits nothing", async (_name, read) => {
+    const { keyv, emitted } = failing(Keyv);
+    await expect(read(keyv)).rejects.toMatchObject({ code: CODE });
+    expect(emitted).toEqual([]);
+  });
+
+  it.each(reads)("Keyv 6 emits the error of %s that fails, once", async (_name, read) => {
+    const { keyv, emitted } = failing(Keyv6 as unknown as typeof Keyv);
+    await read(keyv);
+    expect(emitted).toEqual([CODE]);
+  });
+});
+
+it("Keyv 5 rejects a get that fails where it is told to throw on errors", async () => {
+  const { keyv, emitted } = failing(Keyv);
+  keyv.throwOnErrors = true;
+  await expect(keyv.get("k")).rejects.toMatchObject({ code: CODE });
+  expect(emitted).toEqual([CODE]);
+});
