@@ -2,7 +2,7 @@
 import type { BetterAuthOptions, SecondaryStorage as Interface } from "better-auth";
 import { betterAuth } from "better-auth";
 import { memoryAdapter } from "better-auth/adapters/memory";
-import { beforeEach, describe, expect, expectTypeOf, it } from "vitest";
+import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import {
   rateLimitStorage,
   secondaryStorage,
@@ -126,7 +126,7 @@ describe("secondaryStorage", () => {
   it("a TTL is in seconds, and a value without one stays", async () => {
     await storage.set("short", "a", 60);
     await storage.set("fraction", "a", 0.5);
-    for (const [key, ttl] of [["none"], ["zero", 0]] as const) await storage.set(key, "a", ttl);
+    await storage.set("none", "a");
     server.advance(499);
     expect(await storage.get("fraction")).toBe("a");
     server.advance(1);
@@ -137,7 +137,16 @@ describe("secondaryStorage", () => {
     expect(await storage.get("short")).toBeNull();
     server.advance(50 * 365 * DAY_MS);
     expect(await storage.get("none")).toBe("a");
+  });
+
+  it("a TTL of 0, or below, is the rest of a second that better-auth rounded down", async () => {
+    await storage.set("zero", "a", 0);
+    await storage.set("below", "a", -1);
+    await storage.increment("count", 0);
+    server.advance(999);
     expect(await storage.get("zero")).toBe("a");
+    server.advance(1);
+    for (const key of ["zero", "below", "count"]) expect(await storage.get(key)).toBeNull();
   });
 
   it("increment counts exactly, and its TTL begins with the first", async () => {
@@ -317,5 +326,25 @@ describe("better-auth", () => {
     // The clock of better-auth stands still: only the server's record has ended.
     server.advance(60_000);
     expect(await auth.api.getSession({ headers })).toBeNull();
+  });
+
+  it("a session of better-auth that is refreshed in its last second ends", async () => {
+    vi.useFakeTimers({ toFake: ["Date"] });
+    try {
+      const storage = { secondaryStorage: secondaryStorage({ throttr: server.client }) };
+      const session = { expiresIn: 60 };
+      const auth = authOf({ rateLimit: { enabled: false }, ...storage, session });
+      const signedUp = await post(auth, "/sign-up/email", ada, "203.0.113.1");
+      const headers = new Headers({ cookie: signedUp.headers.getSetCookie()[0]!.split(";")[0]! });
+      vi.advanceTimersByTime(59_500);
+      server.advance(59_500);
+      await auth.api.updateUser({ body: { name: "Countess" }, headers });
+      expect((await auth.api.getSession({ headers }))!.user.name).toBe("Countess");
+      // The clock of better-auth stands still: only the server's record has ended.
+      server.advance(1_000);
+      expect(await auth.api.getSession({ headers })).toBeNull();
+    } finally {
+      vi.useRealTimers();
+    }
   });
 });

@@ -53,9 +53,9 @@ export interface SecondaryStorage {
   readonly get: (key: string) => Promise<string | null>;
   /** Removes what is under a key, and gives it: of several callers to one of them only. */
   readonly getAndDelete: (key: string) => Promise<string | null>;
-  /** Adds 1 to a counter, or creates it with 1 and the TTL in seconds; a counter that exists keeps its end. */
+  /** Adds 1 to a counter, or creates it with 1 and the TTL in seconds, 0 being 1; a counter that exists keeps its end. */
   readonly increment: (key: string, ttl: number) => Promise<number>;
-  /** Sets a text for a TTL in seconds, for a hundred years without one. */
+  /** Sets a text for a TTL in seconds, 0 being 1; for a hundred years without one. */
   readonly set: (key: string, value: string, ttl?: number) => Promise<void>;
   readonly delete: (key: string) => Promise<void>;
 }
@@ -113,12 +113,12 @@ export function secondaryStorage(options: SecondaryStorageOptions): SecondarySto
     get: async (key) => await call(key, read),
     getAndDelete: async (key) => await call(key, take),
     increment: async (key, ttl) => {
-      const ttlMs = ttlMsOf(ttl);
+      const ttlMs = lifetimeMsOf(ttl);
       const count = await call(key, async (record) => await throttr.increment(record, { ttlMs }));
       return Number(count);
     },
     set: async (key, value, ttl) => {
-      const ttlMs = ttlMsOf(ttl);
+      const ttlMs = lifetimeMsOf(ttl);
       await call(key, async (record) => {
         await throttr.set(record, value, { ttlMs });
       });
@@ -127,6 +127,11 @@ export function secondaryStorage(options: SecondaryStorageOptions): SecondarySto
       await call(key, async (record) => await throttr.purge(record));
     },
   };
+}
+
+/** better-auth rounds what is left of a lifetime down to seconds: 0 ends within a second, and is not a value that stays. */
+function lifetimeMsOf(ttl: number | undefined): number {
+  return ttlMsOf(ttl === undefined || ttl > 0 ? ttl : 1);
 }
 
 function isMismatch({ code }: { readonly code: string }): boolean {
