@@ -172,6 +172,20 @@ describe("the limiter", () => {
     expect(await limiter.get("a")).toMatchObject({ consumedPoints: 1, msBeforeNext: -1 });
   });
 
+  it("durations of a fraction of a second are exact to the millisecond", async () => {
+    const limiter = limiterOf({ duration: 16.1 });
+    expect((await limiter.consume("a")).msBeforeNext).toBe(16_100);
+    // As binary numbers, 32.2 s are a little more than 32,200 ms, and 1.001 s a little less than 1,001.
+    for (const [seconds, ms] of [
+      [32.2, 32_200],
+      [1.001, 1_001],
+      [0.0001, 1],
+    ] as const) {
+      await limiter.set("b", 1, seconds);
+      expect((await limiter.get("b"))!.msBeforeNext).toBe(ms);
+    }
+  });
+
   it("customDuration, keyPrefix and any key work as in the other stores", async () => {
     const limiter = limiterOf();
     const result = await limiter.consume("a", 1, { customDuration: 60 });

@@ -16,7 +16,7 @@ import type { ThrottrService } from "../../wire/edge/service.ts";
 import { encodeKey } from "../../ratelimit/key.ts";
 import { BoundedCalls, valueIn } from "../shared/bounded-calls.ts";
 import { count } from "../shared/counting.ts";
-import { FOREVER_MS, ttlMsOf } from "../shared/lifetime.ts";
+import { FOREVER_MS, wholeMs } from "../shared/lifetime.ts";
 
 /**
  * What the limiter needs of a server: a client and a service binding both have it.
@@ -108,7 +108,7 @@ export class RateLimiterThrottr extends Base {
       if (!Number.isSafeInteger(points)) {
         throw new ThrottrError("amount_invalid", `points: expected an integer, got ${points}`);
       }
-      const ttlMs = ttlMsOf(msDuration / 1_000);
+      const ttlMs = wholeMs(msDuration);
       if (isForced) return await this.#replace(record, points, ttlMs);
       const change = { amount: points, start: ZERO, ttlMs };
       return pointsOf(await count(this.#throttr, record, change));

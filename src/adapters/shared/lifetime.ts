@@ -3,8 +3,14 @@
 /** A hundred years. */
 export const FOREVER_MS = 100 * 365 * 86_400_000;
 
-/** Seconds as a TTL, rounded up; `FOREVER_MS` where there is no end. */
+/** Seconds as a TTL in whole milliseconds, at least 1; `FOREVER_MS` where there is no end. */
 export function ttlMsOf(seconds: number | undefined): number {
-  if (seconds === undefined || !(seconds > 0)) return FOREVER_MS;
-  return Math.min(Math.ceil(seconds * 1_000), FOREVER_MS);
+  return seconds === undefined ? FOREVER_MS : wholeMs(seconds * 1_000);
+}
+
+/** Milliseconds as whole ones, at least 1; `FOREVER_MS` for 0 and below. */
+export function wholeMs(ms: number): number {
+  if (!(ms > 0)) return FOREVER_MS;
+  // To the nearest: as a binary number, 16.1 s are a little more than 16,100 ms.
+  return Math.min(Math.max(1, Math.round(ms)), FOREVER_MS);
 }
