@@ -1,4 +1,5 @@
 /** Lengths of windows, in milliseconds or as a short text such as `10 s`. */
+import { windowNsOf } from "../wire/edge/limit.ts";
 import { RateLimitError } from "../wire/ratelimit/error.ts";
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
@@ -26,16 +27,21 @@ export type Window =
 const DURATION = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d)$/;
 
 /**
- * Milliseconds of a window.
+ * Milliseconds of a window, checked.
  *
  * @param path of what it belongs to: "" or such as `quotas[0].`
- * @throws RateLimitError `window_invalid`
+ * @throws RateLimitError `window_invalid`, `time_overflow`
  */
 export function windowMsOf({ windowMs, window }: Window, path: string): number {
-  if (window === undefined) return windowMs;
+  if (window === undefined) {
+    windowNsOf(windowMs, `${path}windowMs`);
+    return windowMs;
+  }
   const [, count, unit] = DURATION.exec(window) ?? [];
   if (windowMs === undefined && count !== undefined) {
-    return Number(count) * UNIT_MS[unit as Unit];
+    const ms = Number(count) * UNIT_MS[unit as Unit];
+    windowNsOf(ms, `${path}window`, window);
+    return ms;
   }
   const expected =
     windowMs === undefined

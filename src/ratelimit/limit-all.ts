@@ -92,7 +92,10 @@ export async function limitAll(
   }
   const parts = await Promise.all((entries as readonly LimitTogether[]).map(partOf));
   const { strategy, clock } = parts[0]!.limiter;
-  const calls = new LimiterCalls({ ...failurePolicyOf(options), strategy, clock, isShadow: false });
+  const policy = failurePolicyOf(options, (field, expected, got) =>
+    invalid(field, expected, got, "option_invalid"),
+  );
+  const calls = new LimiterCalls({ ...policy, strategy, clock, isShadow: false });
   const all = await calls.answer(
     () => ask(throttr, parts),
     options.signal,

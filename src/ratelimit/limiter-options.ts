@@ -215,7 +215,9 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   const clock = clockOf(options.clock ?? systemClock);
   // Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
   check("throttr", "expected a client or a service binding", throttr, throttr != null);
-  const policy = failurePolicyOf(options);
+  const policy = failurePolicyOf(options, (field, expected, got) =>
+    configurationInvalid(field, `expected ${expected}`, got),
+  );
   const isCache = typeof cache === "boolean" || cache instanceof RefusalCache;
   check("cache", "expected true, false or a RefusalCache", cache, isCache);
   check("cache", "expected false with local, which remembers refusals", cache, !cache || !local);
@@ -235,23 +237,23 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   };
 }
 
-/** How long to wait, and what to answer then. @throws RateLimitError with code and field */
-export function failurePolicyOf({
-  timeoutMs = TIMEOUT_MS,
-  onError,
-}: Pick<RateLimiterOptions, "timeoutMs" | "onError">): Pick<
-  LimiterSettings,
-  "timeoutMs" | "onError"
-> {
+/**
+ * How long to wait, and what to answer then.
+ *
+ * @param errorOf a wrong option
+ * @throws what `errorOf` gives
+ */
+export function failurePolicyOf(
+  { timeoutMs = TIMEOUT_MS, onError }: Pick<RateLimiterOptions, "timeoutMs" | "onError">,
+  errorOf: (field: string, expected: string, got: unknown) => Error,
+): Pick<LimiterSettings, "timeoutMs" | "onError"> {
   const isTimeout = timeoutMs >= 1 && (timeoutMs <= TIMER_MS_MAX || timeoutMs === Infinity);
-  check(
-    "timeoutMs",
-    `expected 1 to ${TIMER_MS_MAX}, or Infinity`,
-    timeoutMs,
-    typeof timeoutMs === "number" && isTimeout,
-  );
-  const isPolicy = onError === undefined || onError === "open" || onError === "closed";
-  check("onError", "expected one of open, closed", onError, isPolicy);
+  if (typeof timeoutMs !== "number" || !isTimeout) {
+    throw errorOf("timeoutMs", `1 to ${TIMER_MS_MAX}, or Infinity`, timeoutMs);
+  }
+  if (onError !== undefined && onError !== "open" && onError !== "closed") {
+    throw errorOf("onError", "one of open, closed", onError);
+  }
   return { timeoutMs, onError };
 }
 

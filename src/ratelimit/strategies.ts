@@ -5,9 +5,11 @@ import {
   type CompositeStrategy,
   type FixedWindowStrategy,
   type LimitStrategy,
+  type Quota,
   type SlidingWindowStrategy,
 } from "../wire/edge/limit.ts";
 import type { FieldNames } from "../wire/edge/argument.ts";
+import { checkAmount } from "../wire/ratelimit/configuration.ts";
 import { optionsOf } from "./known-options.ts";
 import { windowMsOf, type Window } from "./duration.ts";
 
@@ -104,17 +106,23 @@ export function gcra(options: BucketOptions): BucketStrategy {
  * @throws RateLimitError with code and field
  */
 export function fixedWindow(quotas: WindowOptions | readonly QuotaOptions[]): FixedWindowStrategy {
-  const named = isList(quotas)
-    ? quotas.map((quota, i) => optionsOf(quota, QUOTA, `quotas[${i}].`))
-    : [{ ...optionsOf(quotas, WINDOW), name: DEFAULT_QUOTA }];
   return checked({
     strategy: "fixed_window",
-    quotas: named.map((quota, i) => ({
-      name: quota.name,
-      limit: quota.limit,
-      windowMs: windowMsOf(quota, `quotas[${i}].`),
-    })),
+    quotas: isList(quotas) ? quotas.map(quotaOf) : [onlyQuotaOf(quotas)],
   });
+}
+
+function quotaOf(quota: QuotaOptions, i: number): Quota {
+  const path = `quotas[${i}].`;
+  const { name, limit } = optionsOf(quota, QUOTA, path);
+  return { name, limit, windowMs: windowMsOf(quota, path) };
+}
+
+/** Checked here: its fields are not in a list where the caller wrote them. */
+function onlyQuotaOf(options: WindowOptions): Quota {
+  const windowMs = windowMsOf(optionsOf(options, WINDOW), "");
+  const limit = checkAmount(options.limit, "limit", "limit_invalid");
+  return { name: DEFAULT_QUOTA, limit, windowMs };
 }
 
 /**

@@ -116,8 +116,28 @@ describe("strategies", () => {
     ["burst", () => tokenBucket({ burst: 0, rate: 1 }), "burst_invalid", "burst"],
     ["rate", () => leakyBucket({ burst: 1, rate: Infinity }), "rate_invalid", "rate"],
     ["rate of GCRA", () => gcra({ burst: 1, rate: 2e9 }), "rate_invalid", "rate"],
-    ["limit", () => fixedWindow({ limit: 1.5, window: "1 s" }), "limit_invalid", "quotas[0].limit"],
+    ["limit", () => fixedWindow({ limit: 1.5, window: "1 s" }), "limit_invalid", "limit"],
+    [
+      "limit of a quota",
+      () => fixedWindow([{ name: "a", limit: 0, window: "1 s" }]),
+      "limit_invalid",
+      "quotas[0].limit",
+    ],
     ["window", () => slidingWindow({ limit: 1, windowMs: 0 }), "window_invalid", "windowMs"],
+    ["short window", () => fixedWindow({ limit: 1, windowMs: 1e-7 }), "window_invalid", "windowMs"],
+    ["long window", () => slidingWindow({ limit: 1, windowMs: 2e12 }), "time_overflow", "windowMs"],
+    [
+      "long window in words",
+      () => fixedWindow({ limit: 1, window: "99999999 d" }),
+      "time_overflow",
+      "window",
+    ],
+    [
+      "long window of a quota",
+      () => fixedWindow([{ name: "a", limit: 1, window: "99999999 d" }]),
+      "time_overflow",
+      "quotas[0].window",
+    ],
     [
       "window in words",
       () => slidingWindow({ limit: 1, window: "1e3 s" }),
@@ -153,6 +173,22 @@ describe("strategies", () => {
       "quotas[0].name",
     ],
     [
+      "primary",
+      () =>
+        composite({
+          primary: slidingWindow({ limit: 1, window: "1 s" }) as never,
+          secondary: BUCKET,
+        }),
+      "combination_invalid",
+      "primary.strategy",
+    ],
+    [
+      "secondary",
+      () => composite({ primary: WINDOW, secondary: WINDOW as never }),
+      "combination_invalid",
+      "secondary.strategy",
+    ],
+    [
       "pairs",
       () => composite({ primary: BUCKET as never, secondary: BUCKET }),
       "combination_invalid",
@@ -171,6 +207,23 @@ describe("construction", () => {
     ["name", { name: "" }, "base_key_invalid", "name"],
     ["name with a space", { name: "a b" }, "base_key_invalid", "name"],
     ["strategy", { strategy: { strategy: "none" } }, "strategy_unknown", "strategy"],
+    [
+      "window of a strategy",
+      { strategy: { strategy: "sliding_window", limit: 1, windowMs: 1e-7 } },
+      "window_invalid",
+      "windowMs",
+    ],
+    [
+      "window of a quota",
+      {
+        strategy: {
+          strategy: "fixed_window",
+          quotas: [{ name: "a", limit: 1, windowMs: 2e12 }],
+        },
+      },
+      "time_overflow",
+      "quotas[0].windowMs",
+    ],
     ["missing strategy", { strategy: undefined }, "strategy_unknown", "strategy"],
     ["missing backend", { throttr: undefined }, "configuration_invalid", "throttr"],
     ["timeout", { timeoutMs: 0 }, "configuration_invalid", "timeoutMs"],

@@ -3,7 +3,11 @@
  *
  * Source: rate limit reference, "The API that people know".
  */
-import { checkConfiguration, type RateLimitConfiguration } from "../ratelimit/configuration.ts";
+import {
+  checkConfiguration,
+  WINDOW_NS_MAX,
+  type RateLimitConfiguration,
+} from "../ratelimit/configuration.ts";
 import { RateLimitError } from "../ratelimit/error.ts";
 import { storageKey } from "../ratelimit/keys.ts";
 import { resultNames } from "../ratelimit/names.ts";
@@ -51,6 +55,9 @@ export interface CompositeStrategy {
 
 export type LimitStrategy =
   BucketStrategy | FixedWindowStrategy | SlidingWindowStrategy | CompositeStrategy;
+
+/** A nanosecond to 58 years. */
+const WINDOW_EXPECTED = `expected 0.000001 to ${WINDOW_NS_MAX / 1_000_000n} ms`;
 
 /** What one quota of a limit says. */
 export interface QuotaResult {
@@ -105,39 +112,52 @@ export function limitOf({
  * @throws RateLimitError that names field and range
  */
 export function configurationOf(strategy: LimitStrategy): RateLimitConfiguration {
+  if (strategy?.strategy !== "composite") return checkConfiguration(inNanoseconds(strategy, ""));
+  return checkConfiguration({
+    ...strategy,
+    primary: inNanoseconds(strategy.primary, "primary."),
+    secondary: inNanoseconds(strategy.secondary, "secondary."),
+  });
+}
+
+/** A strategy whose windows are nanoseconds. @param path of its fields: "" or such as `primary.` */
+function inNanoseconds(strategy: LimitStrategy, path: string): unknown {
   switch (strategy?.strategy) {
     case "fixed_window":
-      return checkConfiguration(fixedWindowOf(strategy));
+      return fixedWindowOf(strategy, path);
     case "sliding_window":
-      return checkConfiguration({ ...strategy, windowNs: windowNsOf(strategy.windowMs, "") });
-    case "composite":
-      return checkConfiguration({ ...strategy, primary: primaryOf(strategy.primary) });
+      return { ...strategy, windowNs: windowNsOf(strategy.windowMs, `${path}windowMs`) };
     default:
-      return checkConfiguration(strategy);
+      return strategy;
   }
 }
 
-function primaryOf(primary: FixedWindowStrategy): unknown {
-  return primary?.strategy === "fixed_window" ? fixedWindowOf(primary, "primary.") : primary;
-}
-
-function fixedWindowOf({ strategy, quotas }: FixedWindowStrategy, path = ""): unknown {
+function fixedWindowOf({ strategy, quotas }: FixedWindowStrategy, path: string): unknown {
   if (!Array.isArray(quotas)) return { strategy, quotas };
   return {
     strategy,
     quotas: (quotas as readonly Quota[]).map((quota, i) => ({
       ...quota,
-      windowNs: windowNsOf(quota?.windowMs, `${path}quotas[${i}].`),
+      windowNs: windowNsOf(quota?.windowMs, `${path}quotas[${i}].windowMs`),
     })),
   };
 }
 
-function windowNsOf(windowMs: unknown, path: string): bigint {
-  if (typeof windowMs === "number" && windowMs > 0 && Number.isFinite(windowMs * 1e6)) {
-    return BigInt(Math.round(windowMs * 1e6));
+/**
+ * The nearest nanoseconds of a window.
+ *
+ * @param field that has it, and `got` what the caller wrote there, for the message
+ * @throws RateLimitError `window_invalid`, `time_overflow`
+ */
+export function windowNsOf(windowMs: unknown, field: string, got = windowMs): bigint {
+  const ns = typeof windowMs === "number" ? Math.round(windowMs * 1e6) : 0;
+  if (!(ns >= 1 && ns < Infinity)) {
+    throw new RateLimitError("window_invalid", field, WINDOW_EXPECTED, got);
   }
-  const expected = "expected milliseconds above 0";
-  throw new RateLimitError("window_invalid", `${path}windowMs`, expected, windowMs);
+  if (BigInt(ns) > WINDOW_NS_MAX) {
+    throw new RateLimitError("time_overflow", field, WINDOW_EXPECTED, got);
+  }
+  return BigInt(ns);
 }
 
 /** The result of a decision about a configuration. */
