@@ -62,10 +62,10 @@ type Given<Name extends OperationName> = Parameters<ClientCalls[Name]>;
  * Each is settled once: with its result, or with a ThrottrError. Beside the codes of the server there are
  * `timeout`, `aborted`, `closed`, `queue_full`, `connection_failed`, `outcome_unknown`,
  * `argument_invalid` and `option_invalid`; messages of the first three say whether the call was sent. Nothing that may have
- * been applied is sent again, unless it only reads or has an idempotency key: it fails with
- * `outcome_unknown`. What a server refuses over HTTP or a service binding, it refuses for the whole
- * message: where a part of it may pass, it is sent again in halves, else all of its calls get the same
- * error.
+ * been applied is sent again, unless it only reads, has an idempotency key, or names its lease or reservation by an ID
+ * (`acquire`, `renew`, `release`, `reserve`, `settle`): it fails with `outcome_unknown`. What a server refuses over HTTP
+ * or a service binding, it refuses for the whole message: where a part of it may pass, it is sent again in halves, else all
+ * of its calls get the same error.
  *
  * @example
  * const throttr = new ThrottrClient(http("https://throttr.example.com", { token }));

@@ -46,7 +46,10 @@ export interface LimitAllOptions
  * const { success, refusedBy, retryAfterMs }: RateLimitAllResult = await limitAll(throttr, entries);
  */
 export interface RateLimitAllResult {
-  /** True: all were charged. False: none was. Where `onError` has decided, that is not known. */
+  /**
+   * True: all were charged. False: none was, or stays charged unless its shard fails before it has given back. Where
+   * `onError` has decided, that is not known.
+   */
   readonly success: boolean;
   /** Index of the first entry that refused; null where none did. */
   readonly refusedBy: number | null;
@@ -54,7 +57,7 @@ export interface RateLimitAllResult {
   readonly retryAfterMs: number | null;
   /**
    * Of each entry, in order. After a refusal the others are successes, and their `remaining` is what a charge would have
-   * left; nothing was charged to them.
+   * left.
    */
   readonly results: readonly RateLimitResult[];
 }
