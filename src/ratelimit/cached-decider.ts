@@ -28,8 +28,9 @@ export class CachedDecider implements Decider {
   }
 
   decide(key: string, cost: number): RateLimitResult | null {
-    // A cost that is not a number is not below it either.
-    if (!(cost <= this.#limitMin)) return null;
+    // Wrong arguments are refused where the server is asked.
+    if (typeof key !== "string" || !Number.isSafeInteger(cost)) return null;
+    if (cost > this.#limitMin) return null;
     const nowMs = this.#clock.nowMs();
     const refusal = this.#cache.find(this.#scope + key, cost, nowMs);
     if (refusal === null) return null;

@@ -47,6 +47,23 @@ async function callsOf(use: () => Promise<unknown>): Promise<number> {
 }
 
 describe("a remembered refusal", () => {
+  it.each<[string, unknown, unknown]>([
+    ["cost_invalid", "ada", 1.5],
+    ["cost_invalid", "ada", 2n],
+    ["cost_invalid", "ada", "2"],
+    ["key_invalid", 7, 2],
+  ])("a remembered refusal does not hide %s of key %s and cost %s", async (code, key, cost) => {
+    const limiter = limiterOf();
+    for (const known of ["ada", "7"]) {
+      await limiter.limit(known, { cost: 5 });
+      expect((await limiter.limit(known, { cost: 1 })).success).toBe(false);
+      expect((await limiter.limit(known, { cost: 1 })).cached).toBe(true);
+    }
+    await expect(limiter.limit(key as string, { cost: cost as number })).rejects.toMatchObject({
+      code,
+    });
+  });
+
   it("a remembered refusal answers without a call until its reset", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 4 });
