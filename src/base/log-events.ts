@@ -135,6 +135,12 @@ export const LOG_EVENTS = {
       "A shard could not write the counts that it was asked for by `/metrics`; what it counts next is lost if it restarts.",
     fields: { shard: SHARD, error: ERROR },
   },
+  clock_unstored: {
+    severity: "warning",
+    meaning:
+      "A shard could not write its time, which is ahead of the platform's clock; if it restarts before it writes again, records that have expired may come back for as long as that.",
+    fields: { shard: SHARD, error: ERROR },
+  },
   clock_still: {
     severity: "warning",
     meaning:

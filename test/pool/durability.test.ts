@@ -325,13 +325,13 @@ describe("a cut of the journal", () => {
       expect((await apply(query("k"))).slice(0, 2)).toBe("01");
     });
 
-    it("is made by an alarm where scrapes have stored its counts thousands of times", async () => {
-      await apply(insert("k", 0n, 1n));
+    it("is made where scrapes have stored its counts thousands of times, and no alarm is due", async () => {
+      await apply(insert("k"));
       await readOften(() => {}, true);
-      expect(await tables()).toEqual(["journal_0"]);
-      await runDurableObjectAlarm(stub());
       expect(await tables()).toEqual(["journal_1"]);
-      expect(await stub().figures()).toMatchObject({ journalRows: 0, records: 1 });
+      const { journalRows, records } = await stub().figures();
+      expect(records).toBe(1);
+      expect(journalRows).toBeLessThan(MANY / 10);
     });
   });
 });

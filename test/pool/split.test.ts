@@ -245,6 +245,17 @@ describe("a split of a shard", () => {
     }
   });
 
+  it("a wrong SHARD_SECRET behind a split loses no record: it is refused, and the right one finds all", async () => {
+    const { splits, quotas } = await filled();
+    await splits.split();
+    await withSettings({ SHARD_SECRET: "wrong" }, async () => {
+      expect(await refusalOf(splits.binding.query(KEYS[0]!))).toMatch(/^shards_mismatch: /);
+      // What a shard does by itself, too: a start behind a split makes a cut of the journal due.
+      await runInDurableObject(splits.stub("0"), async (shard) => await shard.alarm());
+    });
+    await splits.expectQuotas(quotas);
+  });
+
   it("a shard that restarts during the copy serves all of its range, and gives it later", async () => {
     const { splits, quotas } = await filled();
     await runInDurableObject(splits.stub("0"), async (shard) => {

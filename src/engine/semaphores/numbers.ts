@@ -72,7 +72,8 @@ export class Numbers {
    * it, which was given to another shard without a tombstone: a start would take them for another semaphore's.
    */
   retire(number: number): void {
-    this.#retired.add(number);
+    // Another semaphore may have the number by now: the one that was given away had it earlier.
+    if (!this.isInUse(number)) this.#retired.add(number);
   }
 
   /** Retired numbers may be given out again. */

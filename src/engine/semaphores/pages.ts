@@ -97,7 +97,7 @@ export class SemaphorePages {
     after: Uint8Array | null,
     rowsMax: number,
   ): Steps<Uint8Array<ArrayBuffer>> {
-    const number = this.#semaphores.numberOf(name, 0, name.length, this.#records.clock.realMs);
+    const number = this.#numberOf(name);
     if (number === 0) return new PageWriter(HOLDING_BYTES, 0).take(true);
     const filter = new LiveFilter(this.#records, Keyspace.holdings);
     const afterKey = after === null ? null : holdingKey(after, number);
@@ -106,11 +106,17 @@ export class SemaphorePages {
         readU32(arena, slots[slot + KEY_AT]! + HOLDING_NUMBER) === number,
       keysMax: rowsMax,
     });
+    // Collected meanwhile: another semaphore may have its number, and the holders are of that one.
+    if (this.#numberOf(name) !== number) return new PageWriter(HOLDING_BYTES, 0).take(true);
     const page = new PageWriter(HOLDING_BYTES, keys.length);
     visitKeys(this.#records, Keyspace.holdings, keys, (segment, slot) =>
       this.#writeHolder(page, segment, slot),
     );
     return page.take(isAll);
+  }
+
+  #numberOf(name: Uint8Array): number {
+    return this.#semaphores.numberOf(name, 0, name.length, this.#records.clock.realMs);
   }
 
   /**

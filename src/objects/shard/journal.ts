@@ -20,18 +20,25 @@ import { NotedShards } from "./noted-shards.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { JOURNAL_ROW_BYTES_MAX, SNAPSHOT_STEP_BYTES } from "../../engine/sizes.ts";
 import { isCutDue, isMostlyDead } from "./cut-due.ts";
+import { assertSameSeed } from "./same-placement.ts";
 import { hashKeyBytes, hasTable, LATER_COLUMNS, readShardRow, type Sql } from "./shard-row.ts";
 import { SPLIT_FORMAT, SplitRows } from "./split-rows.ts";
 
 // A newer format is refused, not guessed at: the release that wrote it can still read it.
 const FORMAT_VERSION = 1;
 
+/** What spreads the keys of the namespace: see `KeyHash`. */
+export interface PlacementHash {
+  readonly seed: HashKey;
+  readonly fingerprint: number;
+}
+
 /** Of one shard. All its methods but `load` end within the turn: SQLite of an object is synchronous. */
 export class Journal {
   readonly #sql: Sql;
   readonly #engine: Engine;
-  /** Of the placement: says where the records of rows belong. */
-  readonly #seed: HashKey;
+  /** Of this deployment: says where the records of rows belong. */
+  readonly #hash: PlacementHash;
   /** Seed of the order of the table, as it is stored. */
   hashKey: HashKey;
   /** What the row says of splits. */
@@ -64,13 +71,13 @@ export class Journal {
 
   /**
    * @param hashKey the seed that the engine has: the stored one, or a new one, which is stored with the next commit
-   * @param seed of the placement
+   * @param hash of this deployment
    */
-  constructor(sql: Sql, engine: Engine, hashKey: HashKey, seed: HashKey) {
+  constructor(sql: Sql, engine: Engine, hashKey: HashKey, hash: PlacementHash) {
     this.#sql = sql;
     this.#engine = engine;
     this.hashKey = hashKey;
-    this.#seed = seed;
+    this.#hash = hash;
     this.split = new SplitRows((columns) => {
       this.#addColumns();
       const names = Object.keys(columns);
@@ -82,7 +89,8 @@ export class Journal {
   /**
    * Loads snapshot and journal into the engine.
    *
-   * @throws Error when the data is of a format that this release does not know
+   * @throws Error when the data is of a format that this release does not know, or was written with another seed: a split would give
+   * the wrong records away, and a start behind it leave the wrong ones out
    */
   load(): void {
     const state = readShardRow(this.#sql);
@@ -93,11 +101,13 @@ export class Journal {
         `the data has format ${state.format}, and this release reads formats ${FORMAT_VERSION} and ${SPLIT_FORMAT}: run the release that wrote it`,
       );
     }
-    this.placement = { shards: state.shards, fingerprint: state.fingerprint };
+    const placement = { shards: state.shards, fingerprint: state.fingerprint };
+    assertSameSeed(placement, this.#hash);
+    this.placement = placement;
     this.#generation = this.#open = state.generation;
     this.split.load(state);
     const isFiltered = this.split.mustFilter(state.generation);
-    if (isFiltered) this.#engine.ownership.restoreOnly(this.split.range!, this.#seed);
+    if (isFiltered) this.#engine.ownership.restoreOnly(this.split.range!, this.#hash.seed);
     // Without a stored seed the order of the table would change with each start, and cursors would not outlive one.
     this.#isRowStale = (state.hash_key ?? null) === null;
     this.isNoted = state.is_noted === 1;
@@ -144,7 +154,7 @@ export class Journal {
   give(range: Range): void {
     // A cut under way has records of the upper part in its snapshot already.
     this.split.give(range, this.#open + 1);
-    this.#engine.ownership.giveAway(this.#seed);
+    this.#engine.ownership.giveAway(this.#hash.seed);
   }
 
   /**
@@ -296,15 +306,19 @@ export class Journal {
 
   /** Stores the time of the shard, where there is data. A shard that is only read may write no other rows for a long time. */
   storeClock(): void {
-    if (!this.#isServing) return;
-    this.#writeRow(this.#engine.takeClockRow());
-    if (!this.#engine.isDirty) this.#cut();
+    if (this.#isServing) this.#writeAlone(this.#engine.takeClockRow());
   }
 
   /** Writes the counts that no row has, where there is data: a row of their own, for those who must not see less later. */
   storeCounts(): void {
     const row = this.#isServing ? this.#engine.takeCountsRow() : null;
-    if (row !== null) this.#writeRow(row);
+    if (row !== null) this.#writeAlone(row);
+  }
+
+  /** Writes a row beside commits, of which there may be none for a long time: the journal is cut all the same. */
+  #writeAlone(row: Uint8Array): void {
+    this.#writeRow(row);
+    if (!this.#engine.isDirty) this.#cut();
   }
 
   /** Takes what the engine has changed since the last commit, as after-images of records. */

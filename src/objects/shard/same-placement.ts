@@ -23,8 +23,10 @@ export function assertSamePlacement(inForce: Placement, asked: Placement): void 
   assertSameSeed(inForce, asked);
 }
 
+type Seeded = Pick<Placement, "fingerprint">;
+
 /** @throws ThrottrError `shards_mismatch` */
-export function assertSameSeed(inForce: Placement, asked: Placement): void {
+export function assertSameSeed(inForce: Seeded, asked: Seeded): void {
   if (inForce.fingerprint !== asked.fingerprint) {
     throw new ThrottrError(
       "shards_mismatch",

@@ -289,6 +289,8 @@ export class Splitting {
     }
     this.#transfer = null;
     this.#pace.noteSuccess();
+    // What the last commit had is due as well.
+    await this.#host.setAlarm();
     await Promise.all([this.#hint(), this.#tell(at), this.#forgetLater()]);
   }
 

@@ -83,8 +83,8 @@ export class Upkeep {
   }
 
   /**
-   * A shard that is only read has no commits, which would cut its journal: when its records have expired, when scrapes have
-   * stored its counts thousands of times, and when it has given a part of its range away.
+   * A shard that is only read has no commits, which would cut its journal: when its records have expired, and when it has given a part
+   * of its range away.
    */
   async #cut(): Promise<void> {
     const { journal } = this.#host;

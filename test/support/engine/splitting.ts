@@ -65,7 +65,7 @@ export class SplitShard {
       answerTtlMs,
     });
     this.engine.advance(nowMs);
-    this.journal = new Journal(sql, this.engine, hashKey, seed);
+    this.journal = new Journal(sql, this.engine, hashKey, { ...ONE_SHARD, seed });
     this.journal.load();
     this.copy = null;
     this.underWay = null;

@@ -195,6 +195,7 @@ const LASTING: Step = {
 
 const HASH_KEY = { low: 3, high: 4 };
 const PLACEMENT = { shards: 1, fingerprint: 1 };
+const HASH = { ...PLACEMENT, seed: HASH_KEY };
 
 /** Runs requests with restarts against the model; returns how often the journal was cut. */
 function check({ Engine, Journal, TABLE_START }: Server, steps: readonly Step[]): number {
@@ -205,11 +206,11 @@ function check({ Engine, Journal, TABLE_START }: Server, steps: readonly Step[])
   const load = (): { engine: Engine; journal: Journal } => {
     const engine = new Engine({ hashKey: HASH_KEY, bytesMax: 64 << 20, isCounting: true });
     engine.advance(nowMs);
-    const journal = new Journal(sql, engine, HASH_KEY, HASH_KEY);
+    const journal = new Journal(sql, engine, HASH_KEY, HASH);
     journal.load();
     return { engine, journal };
   };
-  new Journal(sql, load().engine, HASH_KEY, HASH_KEY).create(PLACEMENT, []);
+  new Journal(sql, load().engine, HASH_KEY, HASH).create(PLACEMENT, []);
   let { engine, journal } = load();
   let model = new CommandModel(0);
   let durable = model.clone();
