@@ -504,6 +504,31 @@ describe("a revoked token for all namespaces", () => {
   });
 });
 
+it("a namespace that can't be told keeps no other one from being told, and is told again until it answers", async () => {
+  vi.spyOn(console, "warn").mockReturnValue();
+  await runInDurableObject(directory("*"), (instance) => {
+    for (let i = 0; i < 205; i++) instance.registerNamespace(`page.${1000 + i}`);
+  });
+  const told: string[] = [];
+  let isBroken = true;
+  vi.spyOn(Directory.prototype, "endConnections").mockImplementation(async function (
+    this: Directory,
+  ) {
+    const name = (this as unknown as { ctx: DurableObjectState }).ctx.id.name!;
+    if (isBroken && name === "page.1003") throw new Error("broken");
+    told.push(name);
+  });
+  const names = (await directory("*").namespacesPage(null, 1000)).map(({ name }) => name);
+  await directory("*").revokeToken(freshId(), null);
+  await expect.poll(() => told.length).toBe(names.length - 1);
+  isBroken = false;
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
+  await runDurableObjectAlarm(directory("*"));
+  await expect.poll(() => told.toSorted()).toEqual(names.toSorted());
+});
+
+const toldAll = async () => ({ after: null, missed: [] });
+
 it("a revocation that a full disk has refused is not in the list until it is repeated and stored", async () => {
   const stored = new Map<string, unknown>();
   let isFull = true;
@@ -513,12 +538,12 @@ it("a revocation that a full disk has refused is not in the list until it is rep
   };
   const kv = { get: (key: string) => stored.get(key), put };
   const storage = { kv, setAlarm: async () => {} } as unknown as DurableObjectStorage;
-  const tokens = new RevokedTokens("directory", storage, async () => null);
+  const tokens = new RevokedTokens(storage, toldAll);
   const id = freshId();
   await expect(tokens.revoke(id, null)).rejects.toThrow(/SQLITE_FULL/);
   expect(tokens.isStored).toBe(false);
   isFull = false;
   expect(await tokens.revoke(id, null)).toBe(true);
-  const { list } = new RevokedTokens("directory", storage, async () => null);
+  const { list } = new RevokedTokens(storage, toldAll);
   expect(list.tokens.map((token) => token.id)).toEqual([id]);
 });

@@ -16,10 +16,10 @@ afterEach(() => {
 
 function timeOf({ lagMs = 0, onSync = (): void => {}, storeClock = (): void => {} }): {
   time: ShardTime;
-  abort: ReturnType<typeof vi.fn>;
+  abort: ReturnType<typeof vi.fn<(reason: string) => void>>;
   settled: () => Promise<unknown>;
 } {
-  const abort = vi.fn();
+  const abort = vi.fn<(reason: string) => void>();
   const works: Promise<void>[] = [];
   type Host = ConstructorParameters<typeof ShardTime>[0];
   const host = {

@@ -15,9 +15,10 @@ import type { HistoryMinute } from "../../wire/history.ts";
 import type { Revocations } from "../../engine/revocations.ts";
 import { DEPLOYMENT } from "../../base/names.ts";
 import { directoryStub, hubStub } from "../../base/stubs.ts";
-import { inTime } from "../../base/in-time.ts";
+import { logWarning } from "../../base/log.ts";
+import { withTimeout } from "../../base/in-time.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
-import { RevokedTokens } from "./revoked-tokens.ts";
+import { RevokedTokens, type Told } from "./revoked-tokens.ts";
 import { Channel } from "./channel.ts";
 import { DataPoints } from "../../base/data-points.ts";
 import { readSettings } from "../../base/settings.ts";
@@ -25,6 +26,11 @@ import { DirectoryCounts } from "./directory-counts.ts";
 import { NamespaceList } from "./namespace-list.ts";
 import { ShardReports } from "./shard-reports.ts";
 import { NAMESPACES_TOLD_AT_ONCE } from "../../engine/sizes.ts";
+
+/** To end the connections of revoked tokens. */
+const HUB_TIMEOUT_MS = 2000;
+/** To have its Hubs do so. */
+const DIRECTORY_TIMEOUT_MS = 5000;
 
 export class Directory extends Channel implements DirectoryCalls {
   /** The last hour, and all that no shard counts. */
@@ -42,8 +48,10 @@ export class Directory extends Channel implements DirectoryCalls {
     const isKept = METRICS === "on" && HISTORY === "on";
     this.#counts = new DirectoryCounts(ctx, ctx.id.name!, isKept);
     this.#shards = new ShardReports(ctx, ctx.id.name!, isKept);
-    this.#revoked = new RevokedTokens(ctx.id.name!, ctx.storage, async (list, after) =>
-      this.group === null ? await this.#tellNamespaces(list, after) : await this.#tellHubs(list),
+    this.#revoked = new RevokedTokens(ctx.storage, async (list, after, missed) =>
+      this.group === null
+        ? await this.#tellNamespaces(list, after, missed)
+        : { after: null, missed: await this.#tellHubs(list) },
     );
     this.#points = new DataPoints(
       env,
@@ -114,7 +122,8 @@ export class Directory extends Channel implements DirectoryCalls {
   }
 
   async endConnections(list: Revocations): Promise<void> {
-    await this.#tellHubs(list, DEPLOYMENT);
+    const missed = await this.#tellHubs(list, DEPLOYMENT);
+    if (missed.length > 0) throw new Error(`${missed[0]!} has not answered`);
   }
 
   /**
@@ -137,31 +146,54 @@ export class Directory extends Channel implements DirectoryCalls {
     if (dueAtMs !== null) await this.ctx.storage.setAlarm(dueAtMs);
   }
 
-  /** @param issuer `ns` of the tokens; missing for those of the namespace */
-  async #tellHubs(list: Revocations, issuer = this.ctx.id.name!): Promise<null> {
+  /**
+   * @param issuer `ns` of the tokens; missing for those of the namespace
+   * @returns Hubs that have not answered
+   */
+  async #tellHubs(list: Revocations, issuer = this.ctx.id.name!): Promise<string[]> {
     const hubs = await this.hubs();
-    await Promise.all(
-      hubs.map(async (hub) => {
-        const call = hubStub(this.env, hub).endRevoked(issuer, list);
-        const ended = await inTime(
-          orIfUnknown(call, () => 0),
-          hub,
-        );
-        if (ended === undefined) throw new Error(`${hub} has not answered`);
-      }),
-    );
-    return null;
+    return await this.#missedOf(hubs, async (hub) => {
+      const call = hubStub(this.env, hub).endRevoked(issuer, list);
+      await withTimeout(
+        orIfUnknown(call, () => 0),
+        HUB_TIMEOUT_MS,
+      );
+    });
   }
 
-  /** Tells the next namespaces. Their Directories tell the Hubs. */
-  async #tellNamespaces(list: Revocations, after: string | null): Promise<string | null> {
-    const names = this.#namespaces.page(after, NAMESPACES_TOLD_AT_ONCE).map(({ name }) => name);
-    await Promise.all(
-      names.map(async (name) => {
-        await orIfUnknown(directoryStub(this.env, name).endConnections(list), () => {});
-      }),
-    );
-    return names.length < NAMESPACES_TOLD_AT_ONCE ? null : names.at(-1)!;
+  /** Tells the next namespaces, or those that were missed. Their Directories tell the Hubs. */
+  async #tellNamespaces(
+    list: Revocations,
+    after: string | null,
+    missed: readonly string[] | null,
+  ): Promise<Told> {
+    const page = (): string[] =>
+      this.#namespaces.page(after, NAMESPACES_TOLD_AT_ONCE).map(({ name }) => name);
+    const names = missed ?? page();
+    const isLast = missed !== null || names.length < NAMESPACES_TOLD_AT_ONCE;
+    const still = await this.#missedOf(names, async (name) => {
+      const call = directoryStub(this.env, name).endConnections(list);
+      await withTimeout(
+        orIfUnknown(call, () => {}),
+        DIRECTORY_TIMEOUT_MS,
+      );
+    });
+    return { after: isLast ? null : names.at(-1)!, missed: still };
+  }
+
+  /** Asks all at once; returns those whose call has failed. */
+  async #missedOf(
+    names: readonly string[],
+    ask: (name: string) => Promise<void>,
+  ): Promise<string[]> {
+    const asked = await Promise.allSettled(names.map(ask));
+    return names.filter((name, i) => {
+      const answer = asked[i]!;
+      if (answer.status === "fulfilled") return false;
+      const error = `${name}: ${String(answer.reason)}`;
+      logWarning("revocation_untold", { directory: this.ctx.id.name!, error });
+      return true;
+    });
   }
 
   /** Asks them again, as a connection may have been opened since. */

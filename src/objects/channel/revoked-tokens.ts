@@ -6,7 +6,7 @@
  * meanwhile. The alarm is stored with the change, so a crash between the two loses neither.
  */
 import { presentMs } from "../../base/clock.ts";
-import { logWarning } from "../../base/log.ts";
+import { NAMESPACES_TOLD_AT_ONCE } from "../../engine/sizes.ts";
 import {
   NO_REVOCATIONS,
   tokensInForce,
@@ -22,6 +22,8 @@ const TELLING = "revocations:telling";
 const TELL_AGAIN_MS = 75_000;
 /** After a Hub or a Directory that failed. */
 const RETRY_MS = 10_000;
+/** So many namespaces that were not reached are remembered. */
+const MISSED_MAX = NAMESPACES_TOLD_AT_ONCE;
 /** Then a Hub that fails is given up: none hangs for so long without being reset, which ends its connections. */
 const GIVE_UP_MS = 15 * 60_000;
 
@@ -33,26 +35,39 @@ interface Telling {
   readonly isAgain: boolean;
   /** The last namespace that was told, in the Directory of the deployment. */
   readonly after: string | null;
+  /** Namespaces that were not reached: they are told again when all others are. Release 0.4 stores none. */
+  readonly missed?: readonly string[];
+  /** All have been told, or missed: those that were missed are told. */
+  readonly isRetry?: boolean;
+}
+
+/** What a step of telling has come to. */
+export interface Told {
+  /** In the Directory of the deployment: the last namespace of the step; null when all were told, or missed. */
+  readonly after: string | null;
+  /** Names of what has not answered. */
+  readonly missed: readonly string[];
 }
 
 /**
  * Tells those that may have connections of revoked tokens.
  *
  * @param after in the Directory of the deployment: the last namespace that was told
- * @returns where to go on; null when all were told
+ * @param missed in the Directory of the deployment: only these namespaces are told
  */
-type Tell = (list: Revocations, after: string | null) => Promise<string | null>;
+type Tell = (
+  list: Revocations,
+  after: string | null,
+  missed: readonly string[] | null,
+) => Promise<Told>;
 
 /** Of one Directory. */
 export class RevokedTokens {
-  readonly #name: string;
   readonly #storage: DurableObjectStorage;
   readonly #tell: Tell;
   #list: Revocations | null = null;
 
-  /** @param name of the Directory, for the log */
-  constructor(name: string, storage: DurableObjectStorage, tell: Tell) {
-    this.#name = name;
+  constructor(storage: DurableObjectStorage, tell: Tell) {
     this.#storage = storage;
     this.#tell = tell;
   }
@@ -103,15 +118,14 @@ export class RevokedTokens {
 
   /** What is left to tell after a step. */
   async #told(telling: Telling): Promise<Telling | null> {
-    const { changedAtMs, isAgain } = telling;
-    try {
-      const after = await this.#tell(this.list, telling.after);
-      if (after !== null) return { ...telling, after, dueAtMs: presentMs() };
-    } catch (error) {
-      logWarning("revocation_untold", { directory: this.#name, error: String(error) });
-      if (presentMs() < changedAtMs + GIVE_UP_MS) {
-        return { ...telling, dueAtMs: presentMs() + RETRY_MS };
-      }
+    const { changedAtMs, isAgain, isRetry = false, missed: before = [] } = telling;
+    const told = await this.#tell(this.list, telling.after, isRetry ? before : null);
+    const all = isRetry ? told.missed : [...before, ...told.missed];
+    // The others are told again with all.
+    const missed = all.slice(0, MISSED_MAX);
+    if (told.after !== null) return { ...telling, missed, after: told.after, dueAtMs: presentMs() };
+    if (missed.length > 0 && presentMs() < changedAtMs + GIVE_UP_MS) {
+      return { ...telling, missed, isRetry: true, after: null, dueAtMs: presentMs() + RETRY_MS };
     }
     if (isAgain) return null;
     return { changedAtMs, dueAtMs: changedAtMs + TELL_AGAIN_MS, isAgain: true, after: null };
