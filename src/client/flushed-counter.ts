@@ -195,7 +195,10 @@ export class FlushedCounter {
     this.#amounts = new Map();
     const sending = this.#sendAll([...amounts]);
     // In a Worker a flush may never end, and a chain of them would stay in memory.
-    if (!IS_WORKER) this.#sent = Promise.allSettled([this.#sent, sending]);
+    if (!IS_WORKER) {
+      // Without the results, each of which would hold that of the flush before it.
+      this.#sent = Promise.allSettled([this.#sent, sending]).then(() => {});
+    }
     return sending;
   }
 

@@ -204,6 +204,33 @@ describe("a WebSocket", () => {
     expect(told).toEqual([]);
   });
 
+  it("a WebSocket closed while its token was fetched is closed, and its error is caught", async () => {
+    /** As that of `ws`: closed before it is open, it emits an error, which is thrown where no listener is. */
+    const uncaught: string[] = [];
+    class Strict extends FakeWebSocket {
+      #hasListener = false;
+      override addEventListener(type: string, listener: Listener): void {
+        super.addEventListener(type, listener);
+        if (type === "error") this.#hasListener = true;
+      }
+      override close(code?: number): void {
+        this.closes.push(code);
+        if (this.#hasListener) this.emit("error", { message: "closed before it was established" });
+        else uncaught.push("closed before it was established");
+      }
+    }
+    let provide = (_token: string): void => {};
+    const token = new Promise<string>((resolve) => (provide = resolve));
+    const { told, socket } = await connect(
+      webSocket("https://a.example", { WebSocket: Strict, token: async () => await token }),
+    );
+    socket.close();
+    provide("abc");
+    await turn();
+    expect(FakeWebSocket.made.map(({ closes }) => closes)).toEqual([[1000]]);
+    expect([uncaught, told]).toEqual([[], []]);
+  });
+
   it("a WebSocket that fails in the turn in which it was made reports it", async () => {
     const Failing = class extends FakeWebSocket {
       constructor(url: string, protocols: string[]) {

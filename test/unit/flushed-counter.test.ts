@@ -1,4 +1,6 @@
 /** Counters whose increments are gathered: sent once, together, in time, and never counted twice. */
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, inject, it, vi } from "vitest";
 import { ThrottrClient } from "../../src/client/client.ts";
@@ -220,6 +222,22 @@ describe("a flush that fails", () => {
     }
     await clock.advance(10_000);
     expect(Math.max(...sent)).toBe(5);
+  });
+
+  it("nothing of a flush stays in memory once it has failed", async () => {
+    setFlagsFromString("--expose-gc");
+    const collectGarbage = runInNewContext("gc") as () => void;
+    const failures: WeakRef<ThrottrError>[] = [];
+    const onError = (error: ThrottrError) => void failures.push(new WeakRef(error));
+    const { clock, views } = start({ onError }, () => "lost");
+    for (let i = 0; i < 3; i++) {
+      views.increment("a");
+      await clock.advance(1_000);
+    }
+    await settle();
+    collectGarbage();
+    expect(failures.map((failure) => failure.deref())).toEqual([undefined, undefined, undefined]);
+    await views.close();
   });
 
   it("without onError, a failed flush is a warning", async () => {

@@ -69,11 +69,6 @@ class OpeningSocket implements Socket {
 
   #use({ socket, accept }: MadeSocket): void {
     this.#socket = socket;
-    if (this.#isEnded) {
-      accept?.();
-      this.#shut();
-      return;
-    }
     socket.binaryType = "arraybuffer";
     socket.addEventListener("open", () => {
       this.#isOpen = true;
@@ -89,9 +84,10 @@ class OpeningSocket implements Socket {
       const message = "message" in event ? `: ${String(event.message)}` : "";
       this.#fail(connectionFailed(`the connection failed${message}${this.#hint()}`));
     });
-    if (accept === undefined) return;
-    accept();
-    this.#events.opened();
+    accept?.();
+    // With listeners: `ws` emits an error when it is closed before it is open, and without one the process ends.
+    if (this.#isEnded) this.#shut();
+    else if (accept !== undefined) this.#events.opened();
   }
 
   /** A hint for a WebSocket that never opened. A browser says nothing, and any server answers with a status. */
