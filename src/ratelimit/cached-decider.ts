@@ -49,12 +49,12 @@ export class CachedDecider implements Decider {
     return [];
   }
 
-  noteRefund(key: string): void {
-    this.#cache.invalidate(this.#scope + key);
+  noteRefund(storedKey: string): void {
+    this.#cache.invalidate(this.#scope + storedKey);
   }
 
-  noteReset(key: string): void {
-    this.noteRefund(key);
+  noteReset(storedKey: string): void {
+    this.noteRefund(storedKey);
   }
 
   #note({ key, request }: Wish, askedAt: number, decision: RateLimitResult): void {
@@ -68,7 +68,8 @@ export class CachedDecider implements Decider {
     } else if (retryAfterMs !== null) {
       const atMs = this.#clock.nowMs();
       const untilMs = atMs + retryAfterMs;
-      this.#cache.add(id, askedAt, { cost, decision, atMs, untilMs });
+      const storedId = this.#scope + request.key;
+      this.#cache.add(id, askedAt, { cost, decision, storedId, atMs, untilMs });
     }
   }
 }

@@ -36,14 +36,20 @@ export const systemClock: Clock & LegacyClock = {
   },
 };
 
-/** Adapts a clock of either shape. */
+const adapted = new WeakMap<LegacyClock, Clock>();
+
+/** Adapts a clock of either shape. A clock is adapted once: limiters with one clock share what they have drawn. */
 export function clockOf(clock: Clock | LegacyClock): Clock {
   if ("nowMs" in clock) return clock;
-  return {
+  const known = adapted.get(clock);
+  if (known !== undefined) return known;
+  const adapter: Clock = {
     nowMs: () => clock.now(),
     setTimer: (run, delayMs) => clock.after(delayMs, run),
     clearTimer: (cancel) => {
       (cancel as () => void)();
     },
   };
+  adapted.set(clock, adapter);
+  return adapter;
 }

@@ -14,9 +14,12 @@ export interface Wish {
   readonly request: LimitRequest;
 }
 
-/** Keys are the caller's. */
 export interface Decider {
-  /** Decides without a call; null where the server must be asked. Not for requests with an idempotency key. */
+  /**
+   * Decides without a call; null where the server must be asked. Not for requests with an idempotency key.
+   *
+   * @param key the caller's
+   */
   decide(key: string, cost: number, waitUntil: WaitUntil | undefined): RateLimitResult | null;
   /** Asks the server in one call, and learns from its answers. Requests with an idempotency key may take another one. */
   ask(wishes: readonly Wish[], waitUntil: WaitUntil | undefined): Promise<RateLimitResult[]>;
@@ -26,11 +29,11 @@ export interface Decider {
    */
   waitFor?(wish: Wish): Promise<RateLimitResult | null> | null;
   /** Takes all units of a key that are here, for a message that gives them back. */
-  takeReturns(key: string): DrawReturn[];
-  /** A key was refunded, or may have been. */
-  noteRefund(key: string): void;
+  takeReturns(storedKey: string): DrawReturn[];
+  /** A key was refunded or settled, or may have been. */
+  noteRefund(storedKey: string): void;
   /** A key was reset, or may have been. */
-  noteReset(key: string): void;
+  noteReset(storedKey: string): void;
 }
 
 /** Knows nothing. */

@@ -131,7 +131,7 @@ async function partOf(entry: LimitTogether, i: number): Promise<Part> {
   }
   const { requestOf, isShadow, takeReturns } = insideOf(limiter);
   const request = { ...requestOf(await encodeKey(key), { cost }), shadow: isShadow };
-  return { limiter, request, takeReturns: () => takeReturns(key) };
+  return { limiter, request, takeReturns: () => takeReturns(request.key) };
 }
 
 async function ask(throttr: LimitBackend, parts: readonly Part[]): Promise<RateLimitAllResult> {

@@ -44,7 +44,7 @@ export let insideOf: (limiter: RateLimiter) => {
   /** @throws ThrottrError `cost_invalid` */
   readonly requestOf: (key: string, options: LimitOptions) => LimitRequest;
   /** Takes all units of a key that the limiter has in this isolate, for a message that gives them back: see `local`. */
-  readonly takeReturns: (key: string) => DrawReturn[];
+  readonly takeReturns: (storedKey: string) => DrawReturn[];
 };
 
 const NO_OPTIONS: LimitOptions = {};
@@ -93,7 +93,7 @@ export class RateLimiter {
     insideOf = (limiter) => ({
       isShadow: limiter.#isShadow,
       requestOf: (key, options) => limiter.#requestOf(key, options),
-      takeReturns: (key) => limiter.#decider.takeReturns(key),
+      takeReturns: (storedKey) => limiter.#decider.takeReturns(storedKey),
     });
   }
 
@@ -195,7 +195,7 @@ export class RateLimiter {
       try {
         return decisionOf(await this.#decisions.refund(request));
       } finally {
-        this.#decider.noteRefund(key);
+        this.#decider.noteRefund(stored);
       }
     };
     return await this.#calls.decide(call, options.signal);
@@ -229,7 +229,7 @@ export class RateLimiter {
     const shown = this.#calls.shown(decision);
     const settle = async (real: number, asked: AskOptions = {}): Promise<SettledResult> => {
       if (id === null) return { ...shown, settled: null };
-      return await this.#settle({ id, key: stored }, real, asked, key);
+      return await this.#settle({ id, key: stored }, real, asked);
     };
     return {
       ...shown,
@@ -251,16 +251,13 @@ export class RateLimiter {
    * @throws ThrottrError as of the class; `reservation_invalid`; without `onError` also `reservation_ended`
    */
   async settle(id: string, cost: number, options: AskOptions = {}): Promise<SettledResult> {
-    const named = readReservationId(id);
-    return await this.#settle(named, cost, options, named.key);
+    return await this.#settle(readReservationId(id), cost, options);
   }
 
-  /** @param callersKey whose cached refusals end, as units may come back */
   async #settle(
     { id, key }: { readonly id: string; readonly key: string },
     cost: number,
     options: AskOptions,
-    callersKey: string,
   ): Promise<SettledResult> {
     checkOptions(options, ASK, "settle");
     integerOf(cost, "cost", 0, Number.MAX_SAFE_INTEGER);
@@ -272,7 +269,8 @@ export class RateLimiter {
           const answer = await callOf05("settle", () => this.#throttr.settle!(request));
           return { decision: decisionOf(answer), settled: answer.settled };
         } finally {
-          this.#decider.noteRefund(callersKey);
+          // Units may have come back.
+          this.#decider.noteRefund(key);
         }
       },
       options.signal,
@@ -297,7 +295,7 @@ export class RateLimiter {
         return await this.#throttr.reset(request);
       } finally {
         // Also when it fails: it may have been applied.
-        this.#decider.noteReset(key);
+        this.#decider.noteReset(stored);
       }
     }, options.signal);
   }

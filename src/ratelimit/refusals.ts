@@ -13,6 +13,8 @@ const ENTRIES_MAX = 10_000;
 export interface Refusal {
   readonly cost: number;
   readonly decision: RateLimitResult;
+  /** Its id by the stored key, by which it is invalidated. */
+  readonly storedId: string;
   /** When the answer came, by the caller's clock. */
   readonly atMs: number;
   /** When the cost would be granted again without further requests, by the caller's clock. */
@@ -38,10 +40,13 @@ export interface Refusal {
  */
 export class RefusalCache {
   readonly #entriesMax: number;
+  /** By the caller's key. */
   readonly #refusals = new Map<string, Refusal>();
-  /** Goes up with each refund or reset, of any key. */
+  /** The id of each refusal, by the stored key. */
+  readonly #ids = new Map<string, string>();
+  /** Goes up with each refund, reset or settlement, of any key. */
   #version = 0;
-  /** At which version each key was refunded or reset last. */
+  /** At which version each stored key was refunded, reset or settled last. */
   readonly #changedAt = new Map<string, number>();
   /** Keys that changed up to this version may be missing in `#changedAt`, which is bounded. */
   #forgottenUpTo = 0;
@@ -63,7 +68,7 @@ export class RefusalCache {
     const refusal = this.#refusals.get(id);
     if (refusal === undefined) return null;
     const isOver = nowMs >= refusal.untilMs || nowMs < refusal.atMs;
-    if (isOver) this.#refusals.delete(id);
+    if (isOver) this.remove(id);
     return isOver || cost < refusal.cost ? null : refusal;
   }
 
@@ -73,26 +78,34 @@ export class RefusalCache {
   }
 
   /**
-   * Adds a refusal, unless the key was refunded or reset after the server was asked: the refusal may be older than that.
+   * Adds a refusal, unless the key was refunded, reset or settled after the server was asked: the refusal may be older than
+   * that.
    *
    * @param askedAt `version` of when the server was asked
    */
   add(id: string, askedAt: number, refusal: Refusal): void {
-    if (askedAt < Math.max(this.#forgottenUpTo, this.#changedAt.get(id) ?? 0)) return;
+    const { storedId } = refusal;
+    if (askedAt < Math.max(this.#forgottenUpTo, this.#changedAt.get(storedId) ?? 0)) return;
     putLast(this.#refusals, id, refusal);
-    if (this.#refusals.size > this.#entriesMax) takeFirst(this.#refusals);
+    this.#ids.set(storedId, id);
+    if (this.#refusals.size > this.#entriesMax)
+      this.#ids.delete(takeFirst(this.#refusals).storedId);
   }
 
   /** Removes the refusal of a key that was granted something since: what it says of the rest is out of date. */
   remove(id: string): void {
+    const refusal = this.#refusals.get(id);
+    if (refusal === undefined) return;
     this.#refusals.delete(id);
+    this.#ids.delete(refusal.storedId);
   }
 
-  /** Removes the refusal of a key that is refunded or reset, and keeps out those that are on their way. */
-  invalidate(id: string): void {
-    this.remove(id);
+  /** Removes the refusal of a key that is refunded, reset or settled, and keeps out those that are on their way. */
+  invalidate(storedId: string): void {
+    const id = this.#ids.get(storedId);
+    if (id !== undefined) this.remove(id);
     this.#version++;
-    putLast(this.#changedAt, id, this.#version);
+    putLast(this.#changedAt, storedId, this.#version);
     if (this.#changedAt.size > this.#entriesMax) this.#forgottenUpTo = takeFirst(this.#changedAt);
   }
 }

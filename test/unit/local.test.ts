@@ -3,11 +3,13 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import {
   AllowanceStore,
   fixedWindow,
+  limitAll,
   RateLimiter,
   RefusalCache,
   slidingWindow,
   ThrottrError,
   tokenBucket,
+  type LegacyClock,
   type RateLimiterOptions,
   type RateLimitResult,
 } from "../../src/ratelimit/index.ts";
@@ -619,6 +621,58 @@ describe("options and servers", () => {
         expect(await limiterOf().limit("ada")).toMatchObject({ local: true });
       }),
     ).toBe(0);
+  });
+
+  it("a limiter that was made before any draw gives back what another one of its name has drawn", async () => {
+    const [one, other] = [limiterOf(), limiterOf()];
+    await warm(one, 50);
+    await one.limit("ada");
+    const limitAllOf = vi.fn<() => never>(() => {
+      throw new ThrottrError("internal", "not under test");
+    });
+    Object.assign(throttr, { limitAll: limitAllOf });
+    await expect(limitAll(throttr, [{ limiter: other, key: "ada" }])).rejects.toThrow(/internal/);
+    expect(limitAllOf).toHaveBeenCalledWith({
+      requests: [expect.objectContaining({ returns: [{ draw: expect.any(Number), units: 50 }] })],
+    });
+  });
+
+  it("a reset by a limiter that was made before any draw ends the units of another one of its name", async () => {
+    const [one, other] = [limiterOf(), limiterOf()];
+    await warm(one, 50);
+    await one.limit("ada");
+    await other.reset("ada");
+    expect(await sentBy(() => one.limit("ada"))).toBe(1);
+    expect(throttr.last.returns).toEqual([]);
+  });
+
+  it("limiters with different clocks have units and refusals of their own", async () => {
+    const monotonic = limiterOf({ strategy: tokenBucket({ burst: 10, rate: 1 }) });
+    const wall = limiterOf({
+      strategy: monotonic.strategy,
+      clock: {
+        nowMs: () => clock.nowMs(),
+        setTimer: (run, delayMs) => clock.setTimer(run, delayMs),
+        clearTimer: (timer) => clock.clearTimer(timer),
+      },
+    });
+    await wall.limit("ada", { cost: 10 });
+    expect(await wall.limit("ada")).toMatchObject({ success: false });
+    await clock.advance(2_000);
+    expect(await monotonic.limit("ada")).toMatchObject({ success: true });
+  });
+
+  it("limiters that are created for each request with a clock of release 0.4 share the units of their server", async () => {
+    const legacy: LegacyClock = {
+      now: () => clock.nowMs(),
+      after: (delayMs, run) => {
+        const timer = clock.setTimer(run, delayMs);
+        return () => clock.clearTimer(timer);
+      },
+    };
+    await warm(limiterOf({ clock: legacy }), 50);
+    await limiterOf({ clock: legacy }).limit("ada");
+    expect(await limiterOf({ clock: legacy }).limit("ada")).toMatchObject({ local: true });
   });
 
   it("limiters of one name with different strategies have units of their own", async () => {

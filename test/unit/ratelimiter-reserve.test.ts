@@ -12,6 +12,8 @@ import { EngineTransport, type Fate } from "../support/client/engine-transport.t
 
 const NOW_MS = 1_700_000_040_000;
 const STRANGE_KEY = "/a path of ä stranger";
+/** Stored as it is, escaped and hashed. */
+const KEYS = ["ada", STRANGE_KEY, "x".repeat(65)];
 
 /** A limiter, on an engine whose messages have fates. */
 class Desk {
@@ -78,15 +80,12 @@ describe("a reservation of a limiter", () => {
     expect(desk.transport.messages).toBe(messages);
   });
 
-  it.each(["ada", STRANGE_KEY, "x".repeat(500)])(
-    "the id of a reservation of %s settles it from another Worker",
-    async (key) => {
-      const desk = new Desk();
-      const { id } = await desk.limiter.reserve(key, { cost: 800 });
-      expect(await desk.other().settle(id!, 900)).toMatchObject({ remaining: 100, settled: 900 });
-      expect(await desk.remaining(key)).toBe(100);
-    },
-  );
+  it.each(KEYS)("the id of a reservation of %s settles it from another Worker", async (key) => {
+    const desk = new Desk();
+    const { id } = await desk.limiter.reserve(key, { cost: 800 });
+    expect(await desk.other().settle(id!, 900)).toMatchObject({ remaining: 100, settled: 900 });
+    expect(await desk.remaining(key)).toBe(100);
+  });
 
   it("a lost reply to a reservation or a settlement is asked for again, and counts once", async () => {
     const desk = new Desk();
@@ -106,18 +105,29 @@ describe("a reservation of a limiter", () => {
     expect(await desk.remaining()).toBe(200);
   });
 
-  it("a settlement ends a cached refusal, also by the id", async () => {
-    const desk = new Desk({ cache: new RefusalCache() });
-    for (const settle of ["held", "id"]) {
-      const held = await desk.limiter.reserve("ada", { cost: 900 });
-      expect(await desk.limiter.limit("ada", { cost: 200 })).toMatchObject({ success: false });
-      expect(await desk.limiter.limit("ada", { cost: 200 })).toMatchObject({ cached: true });
-      if (settle === "held") await held.release();
-      else await desk.limiter.settle(held.id!, 0);
-      expect(await desk.limiter.limit("ada", { cost: 50 })).toMatchObject({ success: true });
-      await desk.limiter.refund("ada", { cost: 50 });
-    }
-  });
+  const caches: [string, string, Partial<RateLimiterOptions>][] = KEYS.flatMap((key) => [
+    ["cached", key, { cache: new RefusalCache() }],
+    ["local", key, { local: { leaseMs: 10_000 } }],
+  ]);
+
+  it.each(caches)(
+    "a settlement ends a %s refusal of %s, also by the id",
+    async (by, key, options) => {
+      const desk = new Desk(options);
+      for (const settle of ["held", "id"]) {
+        const held = await desk.limiter.reserve(key, { cost: 900 });
+        expect(await desk.limiter.limit(key, { cost: 200 })).toMatchObject({ success: false });
+        expect(await desk.limiter.limit(key, { cost: 200 })).toMatchObject({
+          success: false,
+          [by]: true,
+        });
+        if (settle === "held") await held.release();
+        else await desk.limiter.settle(held.id!, 0);
+        expect(await desk.limiter.limit(key, { cost: 200 })).toMatchObject({ success: true });
+        await desk.limiter.reset(key);
+      }
+    },
+  );
 });
 
 describe("a reservation where the server can't be asked", () => {

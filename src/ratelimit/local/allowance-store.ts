@@ -1,4 +1,5 @@
 /** What limiters that are created for each request share: the public handle of an isolate's allowances. */
+import type { Clock } from "../../wire/clock.ts";
 import { configurationInvalid } from "../../wire/ratelimit/error.ts";
 import type { LimitBackend } from "../backend.ts";
 import { optionsOf } from "../known-options.ts";
@@ -6,15 +7,15 @@ import { Allowances } from "./allowances.ts";
 
 const KEYS_MAX = 10_000;
 
-/** The allowances of a store. */
-export let allowancesOf: (store: AllowanceStore) => Allowances;
+/** The allowances of a store: times of different clocks can't be compared, so each clock has its own. */
+export let allowancesOf: (store: AllowanceStore, clock: Clock) => Allowances;
 
 /**
  * Units that limiters with `local` have drawn and not spent, by limiter and key. Limiters that are created for each request
  * share one that lives as long as the isolate; those that share it must ask the same namespace. Limiters with another
- * name, strategy or `leaseMs` have units of their own in it.
+ * name, strategy, `leaseMs` or `clock` have units of their own in it.
  *
- * It keeps at most `keysMax` keys; the one that was drawn for longest ago goes first, and its units are given back.
+ * It keeps at most `keysMax` keys of each clock; the one that was drawn for longest ago goes first, and its units are given back.
  *
  * @example
  * const store = new AllowanceStore({ keysMax: 50_000 });
@@ -30,10 +31,11 @@ export let allowancesOf: (store: AllowanceStore) => Allowances;
  * };
  */
 export class AllowanceStore {
-  readonly #allowances: Allowances;
+  readonly #keysMax: number;
+  readonly #allowances = new WeakMap<Clock, Allowances>();
 
   static {
-    allowancesOf = (store) => store.#allowances;
+    allowancesOf = (store, clock) => store.#of(clock);
   }
 
   /**
@@ -45,7 +47,15 @@ export class AllowanceStore {
     if (!Number.isSafeInteger(keysMax) || keysMax < 1) {
       throw configurationInvalid("keysMax", "expected an integer above 0", keysMax);
     }
-    this.#allowances = new Allowances(keysMax);
+    this.#keysMax = keysMax;
+  }
+
+  #of(clock: Clock): Allowances {
+    const known = this.#allowances.get(clock);
+    if (known !== undefined) return known;
+    const allowances = new Allowances(this.#keysMax);
+    this.#allowances.set(clock, allowances);
+    return allowances;
   }
 }
 

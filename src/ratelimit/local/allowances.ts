@@ -1,14 +1,19 @@
-/** The allowances of an isolate: a bounded map by limiter and key, for one server. */
+/** The allowances of an isolate: a bounded map by limiter and key, for one server and one clock. */
 import type { Allowance } from "./allowance.ts";
 
-/** The allowances of limiters of one name, strategy and lease, by the caller's key. */
-export type Scope = Map<string, Allowance>;
+/** The allowances of limiters of one name, strategy and lease. */
+export class Scope {
+  readonly byKey = new Map<string, Allowance>();
+  readonly byStoredKey = new Map<string, Allowance>();
+}
 
 /** Where an allowance is. */
 interface Place {
   readonly scopeId: string;
   readonly scope: Scope;
+  /** The caller's key, and as it is stored. */
   readonly key: string;
+  readonly storedKey: string;
 }
 
 export class Allowances {
@@ -27,13 +32,14 @@ export class Allowances {
 
   /** A new scope is kept from its first allowance on. */
   scope(scopeId: string): Scope {
-    return this.#scopes.get(scopeId) ?? new Map<string, Allowance>();
+    return this.#scopes.get(scopeId) ?? new Scope();
   }
 
   /** Adds an allowance; gives the one that has to go for it. */
   add(place: Place, allowance: Allowance): Allowance | null {
     this.#scopes.set(place.scopeId, place.scope);
-    place.scope.set(place.key, allowance);
+    place.scope.byKey.set(place.key, allowance);
+    place.scope.byStoredKey.set(place.storedKey, allowance);
     this.#places.set(allowance, place);
     return this.#places.size > this.#keysMax ? this.#removeFirst() : null;
   }
@@ -70,10 +76,11 @@ export class Allowances {
   }
 
   #removeFirst(): Allowance {
-    const [allowance, { scopeId, scope, key }] = this.#places.entries().next().value!;
+    const [allowance, { scopeId, scope, key, storedKey }] = this.#places.entries().next().value!;
     this.#places.delete(allowance);
-    scope.delete(key);
-    if (scope.size === 0) this.#scopes.delete(scopeId);
+    scope.byKey.delete(key);
+    scope.byStoredKey.delete(storedKey);
+    if (scope.byKey.size === 0) this.#scopes.delete(scopeId);
     return allowance;
   }
 }

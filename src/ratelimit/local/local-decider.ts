@@ -63,9 +63,9 @@ export class LocalDecider implements Decider {
 
   constructor(exact: ExactDecider, settings: LocalSettings) {
     this.#exact = exact;
-    const { name, strategy, lease, store } = settings;
+    const { name, strategy, clock, lease, store } = settings;
     this.#settings = settings;
-    this.#allowances = allowancesOf(store);
+    this.#allowances = allowancesOf(store, clock);
     this.#scopeId = `${name}\n${lease.leaseMs}\n${JSON.stringify(strategy)}`;
     this.#scope = this.#allowances.scope(this.#scopeId);
     this.#returnsAtEnd = isLongerThan(strategy, lease.termMs);
@@ -78,7 +78,7 @@ export class LocalDecider implements Decider {
    * @throws ThrottrError `key_invalid`
    */
   decide(key: string, cost: number, waitUntil: WaitUntil | undefined): RateLimitResult | null {
-    const allowance = this.#scope.get(key) ?? this.#open(key, encodeNow(key), waitUntil);
+    const allowance = this.#scope.byKey.get(key) ?? this.#open(key, encodeNow(key), waitUntil);
     if (allowance === null || !(Number.isSafeInteger(cost) && cost > 0)) return null;
     const { clock } = this.#settings;
     const nowMs = clock.nowMs();
@@ -100,22 +100,22 @@ export class LocalDecider implements Decider {
     return wishes.map((wish) => (isDrawn(wish) ? drawn : asked).shift()!);
   }
 
-  waitFor({ key, request }: Wish): Promise<RateLimitResult | null> | null {
+  waitFor({ request }: Wish): Promise<RateLimitResult | null> | null {
     const { cost = 1, idempotencyKey } = request;
-    const allowance = idempotencyKey === undefined ? this.#scope.get(key) : undefined;
+    const allowance = idempotencyKey === undefined ? this.#known(request.key) : null;
     return allowance?.isLed(this.#monotonicMs()) ? this.#lookFor(allowance, cost) : null;
   }
 
-  takeReturns(key: string): DrawReturn[] {
-    return this.#scope.get(key)?.takeAll(this.#monotonicMs()) ?? [];
+  takeReturns(storedKey: string): DrawReturn[] {
+    return this.#known(storedKey)?.takeAll(this.#monotonicMs()) ?? [];
   }
 
-  noteRefund(key: string): void {
-    this.#scope.get(key)?.noteRefund();
+  noteRefund(storedKey: string): void {
+    this.#known(storedKey)?.noteRefund();
   }
 
-  noteReset(key: string): void {
-    this.#scope.get(key)?.noteReset();
+  noteReset(storedKey: string): void {
+    this.#known(storedKey)?.noteReset();
   }
 
   /**
@@ -144,7 +144,7 @@ export class LocalDecider implements Decider {
     if (wishes.length === 0) return [];
     const now = this.#now();
     const messages = wishes.map(({ key, request }) => {
-      const allowance = this.#scope.get(key) ?? this.#open(key, request.key, waitUntil)!;
+      const allowance = this.#scope.byKey.get(key) ?? this.#open(key, request.key, waitUntil)!;
       return { allowance, ask: allowance.ask(request.cost!, ...now) };
     });
     try {
@@ -157,16 +157,20 @@ export class LocalDecider implements Decider {
     }
   }
 
+  /** The allowance of a key, which another limiter may have opened; null where none is. */
+  #known(storedKey: string): Allowance | null {
+    this.#scope = this.#allowances.scope(this.#scopeId);
+    return this.#scope.byStoredKey.get(storedKey) ?? null;
+  }
+
   /** Opens the allowance of a key; null for a key without a stored one. */
   #open(key: string, stored: string | null, waitUntil: WaitUntil | undefined): Allowance | null {
     if (stored === null) return null;
-    // Another limiter may have opened it.
-    this.#scope = this.#allowances.scope(this.#scopeId);
-    const known = this.#scope.get(key);
-    if (known !== undefined) return known;
+    const known = this.#known(stored);
+    if (known !== null) return known;
     const { name, strategy, lease } = this.#settings;
     const allowance = new Allowance({ name, key: stored, strategy }, lease);
-    const place = { scopeId: this.#scopeId, scope: this.#scope, key };
+    const place = { scopeId: this.#scopeId, scope: this.#scope, key, storedKey: stored };
     const evicted = this.#allowances.add(place, allowance);
     if (evicted !== null) this.#giveBack(evicted, waitUntil);
     return allowance;
