@@ -224,6 +224,21 @@ describe("the life of drawn units", () => {
     expect(await sentBy(() => limiter.limit("ada"))).toBe(1);
   });
 
+  it("units of a draw that was under way when the wall clock went back are only given back", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 100);
+    throttr.isHeld = true;
+    const answer = limiter.limit("ada");
+    await settle();
+    clock.skewMs = -100;
+    const other = limiter.limit("bob");
+    throttr.isHeld = false;
+    await throttr.release();
+    await Promise.all([answer, other]);
+    expect(await sentBy(() => limiter.limit("ada"))).toBe(1);
+    expect(throttr.last.returns).toMatchObject([{ units: 100 }]);
+  });
+
   it("a refill does not extend the life of older units", async () => {
     const limiter = limiterOf({ strategy: WINDOW });
     await warm(limiter, 100);

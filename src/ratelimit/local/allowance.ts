@@ -27,7 +27,7 @@ export interface Ask {
   readonly cost: number;
   readonly sentMs: number;
   readonly monotonicSentMs: number;
-  /** Refunds and resets of the key before it. */
+  /** Refunds and resets of the key, and steps back of the clock, before it. */
   readonly changes: number;
 }
 
@@ -200,8 +200,9 @@ export class Allowance {
     this.#full = this.#draws.left;
   }
 
-  /** The clock went back: nothing knows its age any more. */
+  /** The clock went back: nothing knows its age any more, also what is on its way. */
   end(): void {
+    this.#changes++;
     this.#draws.end();
     this.#demand.forget();
     this.#refusal = null;
