@@ -14,6 +14,11 @@ export interface Wish {
   readonly request: LimitRequest;
 }
 
+/** The caller of a limiter: gone once its call was answered or aborted, or took longer than its timeout. */
+export interface Caller {
+  readonly isGone: boolean;
+}
+
 export interface Decider {
   /**
    * Decides without a call; null where the server must be asked. Not for requests with an idempotency key.
@@ -26,8 +31,10 @@ export interface Decider {
   /**
    * Waits for what other requests of a hot key have asked for, and decides from it; null, at once or in the end, where the
    * server must be asked.
+   *
+   * @throws ThrottrError `timeout` when the caller is gone: nothing is spent or sent for it
    */
-  waitFor?(wish: Wish): Promise<RateLimitResult | null> | null;
+  waitFor?(wish: Wish, caller: Caller): Promise<RateLimitResult | null> | null;
   /** Takes all units of a key that are here, for a message that gives them back. */
   takeReturns(storedKey: string): DrawReturn[];
   /** A key was refunded or settled, or may have been. */

@@ -1,5 +1,6 @@
 /** Calls to the server of a limiter: how long they may take, and what a failed one is answered with. */
 import { ThrottrError } from "../wire/edge/error.ts";
+import type { Caller } from "./decider.ts";
 import type { LimiterSettings } from "./limiter-options.ts";
 import { shadowOf, type RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
@@ -16,7 +17,7 @@ export class LimiterCalls {
 
   /** The result that the caller of a limiter gets for a call with one decision. */
   async decide(
-    call: () => Promise<RateLimitResult>,
+    call: (caller: Caller) => Promise<RateLimitResult>,
     signal: AbortSignal | undefined,
   ): Promise<RateLimitResult> {
     return this.shown(await this.answer(call, signal, (fallback) => fallback));
@@ -24,7 +25,7 @@ export class LimiterCalls {
 
   /** The answer of a call, or of `onError` when the call fails. */
   async answer<Answer>(
-    call: () => Promise<Answer>,
+    call: (caller: Caller) => Promise<Answer>,
     signal: AbortSignal | undefined,
     answerWith: (fallback: RateLimitResult) => Answer,
   ): Promise<Answer> {
@@ -40,16 +41,19 @@ export class LimiterCalls {
 
   /** @throws ThrottrError, or the reason of the signal */
   async call<Answer>(
-    call: () => Promise<Answer>,
+    call: (caller: Caller) => Promise<Answer>,
     signal: AbortSignal | undefined,
   ): Promise<Answer> {
     signal?.throwIfAborted();
     const { clock, timeoutMs } = this.#settings;
+    const caller = { isGone: false };
     try {
-      return await within(call(), { clock, timeoutMs, signal });
+      return await within(call(caller), { clock, timeoutMs, signal });
     } catch (cause) {
       signal?.throwIfAborted();
       throw ThrottrError.from(cause, "outcome_unknown");
+    } finally {
+      caller.isGone = true;
     }
   }
 

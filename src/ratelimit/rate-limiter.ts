@@ -9,7 +9,7 @@ import { checkAmount } from "../wire/ratelimit/configuration.ts";
 import { pause, type Clock } from "../wire/clock.ts";
 import type { LimitBackend } from "./backend.ts";
 import { CachedDecider } from "./cached-decider.ts";
-import { ExactDecider, type Decider, type Wish } from "./decider.ts";
+import { ExactDecider, type Caller, type Decider, type Wish } from "./decider.ts";
 import { encodeKey } from "./key.ts";
 import { LimiterCalls } from "./limiter-calls.ts";
 import {
@@ -127,8 +127,8 @@ export class RateLimiter {
       if (known !== null) return this.#calls.shown(known);
     }
     const wish = { key, request: this.#requestOf(await encodeKey(key), options) };
-    const ask = async (): Promise<RateLimitResult> => {
-      const coming = this.#decider.waitFor?.(wish) ?? null;
+    const ask = async (caller: Caller): Promise<RateLimitResult> => {
+      const coming = this.#decider.waitFor?.(wish, caller) ?? null;
       const come = coming === null ? null : await coming;
       return come ?? (await this.#decider.ask([wish], waitUntil))[0]!;
     };

@@ -146,6 +146,49 @@ describe("decisions of an isolate", () => {
     ]);
   });
 
+  it.each(["was aborted", "has timed out"])(
+    "a request that %s while it waited for a draw spends nothing, and sends nothing",
+    async (how) => {
+      const limiter = limiterOf({ timeoutMs: 50 });
+      await warm(limiter, 10);
+      const patient = limiterOf();
+      throttr.isHeld = true;
+      const first = patient.limit("ada");
+      await settle();
+      const aborter = new AbortController();
+      const hasEnded = vi.fn<(error: unknown) => void>();
+      limiter.limit("ada", { signal: aborter.signal }).catch(hasEnded);
+      await settle();
+      if (how === "was aborted") aborter.abort();
+      await clock.advance(50);
+      expect(hasEnded).toHaveBeenCalledTimes(1);
+      throttr.isHeld = false;
+      await throttr.release();
+      await clock.advance(500);
+      expect((await first).remaining).toBe(999);
+      expect(await patient.limit("ada")).toMatchObject({ local: true, remaining: 998 });
+      expect(throttr.methods).toEqual(["draw"]);
+    },
+  );
+
+  it("a request that was aborted while it waited for a draw that takes too long sends nothing", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 10);
+    throttr.isHeld = true;
+    const first = limiter.limit("ada");
+    await settle();
+    const aborter = new AbortController();
+    const second = limiter.limit("ada", { signal: aborter.signal });
+    await settle();
+    aborter.abort(new Error("gone"));
+    await expect(second).rejects.toThrow("gone");
+    await clock.advance(1_000);
+    expect(throttr.methods).toEqual(["draw"]);
+    throttr.isHeld = false;
+    await throttr.release();
+    await first;
+  });
+
   it("a draw whose answer never comes is not waited for longer than it could live", async () => {
     const limiter = limiterOf();
     throttr.isHeld = true;

@@ -5,12 +5,14 @@
  * and others only read the memory that its answer has changed.
  */
 import type { DrawReturn } from "../../wire/edge/draw.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import type { LimitStrategy } from "../../wire/edge/limit.ts";
 import { IS_WORKER } from "../../wire/is-worker.ts";
 import { pause, type Clock } from "../../wire/clock.ts";
 import type { LimitBackend } from "../backend.ts";
 import {
   checkCount,
+  type Caller,
   type Decider,
   type ExactDecider,
   type WaitUntil,
@@ -100,10 +102,10 @@ export class LocalDecider implements Decider {
     return wishes.map((wish) => (isDrawn(wish) ? drawn : asked).shift()!);
   }
 
-  waitFor({ request }: Wish): Promise<RateLimitResult | null> | null {
+  waitFor({ request }: Wish, caller: Caller): Promise<RateLimitResult | null> | null {
     const { cost = 1, idempotencyKey } = request;
     const allowance = idempotencyKey === undefined ? this.#known(request.key) : null;
-    return allowance?.isLed(this.#monotonicMs()) ? this.#lookFor(allowance, cost) : null;
+    return allowance?.isLed(this.#monotonicMs()) ? this.#lookFor(allowance, cost, caller) : null;
   }
 
   takeReturns(storedKey: string): DrawReturn[] {
@@ -122,12 +124,17 @@ export class LocalDecider implements Decider {
    * Looks for units that another request draws, by timers of its own: in a Worker, no request may await what another one
    * has sent.
    */
-  async #lookFor(allowance: Allowance, cost: number): Promise<RateLimitResult | null> {
+  async #lookFor(
+    allowance: Allowance,
+    cost: number,
+    caller: Caller,
+  ): Promise<RateLimitResult | null> {
     const { clock } = this.#settings;
     const endMs = this.#monotonicMs() + WAITS_MS_MAX;
     const isOver = (): boolean => this.#monotonicMs() >= endMs;
     for (let waitMs = 1; allowance.isLed(this.#monotonicMs()) && !isOver(); waitMs *= 2) {
       await pause(Math.min(waitMs, WAIT_MS_MAX), clock, []);
+      if (caller.isGone) throw new ThrottrError("timeout", "the caller is gone; nothing was sent");
       const nowMs = clock.nowMs();
       this.#allowances.noteTime(nowMs);
       const result = allowance.retry(cost, nowMs, this.#monotonicMs());
