@@ -6,7 +6,7 @@ import type { LimitStrategy } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 import { RESERVE_TTL_MS_MAX, RESERVE_TTL_MS_MIN } from "../wire/edge/reservation-bounds.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
-import { pause, type Clock } from "../wire/clock.ts";
+import { monotonicMsOf, pause, type Clock } from "../wire/clock.ts";
 import type { LimitBackend } from "./backend.ts";
 import { CachedDecider } from "./cached-decider.ts";
 import { ExactDecider, type Caller, type Decider, type Wish } from "./decider.ts";
@@ -321,12 +321,13 @@ export class RateLimiter {
     if (typeof timeoutMs !== "number" || !(timeoutMs >= 0)) {
       throw invalid("timeoutMs", "milliseconds from 0", timeoutMs, "timeout_invalid");
     }
-    const untilMs = this.clock.nowMs() + timeoutMs;
+    const untilMs = monotonicMsOf(this.clock) + timeoutMs;
     for (;;) {
       const result = await this.limit(key, options);
       const { success, retryAfterMs } = result;
       if (success || retryAfterMs === null) return result;
-      if (retryAfterMs > untilMs - this.clock.nowMs()) return { ...result, reason: "timeout" };
+      const leftMs = untilMs - monotonicMsOf(this.clock);
+      if (retryAfterMs > leftMs) return { ...result, reason: "timeout" };
       // With a wait of 0 the loop would not let other code run.
       await pause(Math.max(1, retryAfterMs), this.clock, [options.signal]);
     }

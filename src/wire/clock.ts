@@ -30,13 +30,16 @@ export interface Clock {
   setTimer(run: () => void, delayMs: number): unknown;
   clearTimer(timer: unknown): void;
   /**
-   * Milliseconds from any moment, by a clock that never goes back: rate limits with `local` end drawn units by it, too.
-   * `nowMs` unless given.
+   * Milliseconds from any moment, by a clock that never goes back: rate limits with `local` end drawn units by it, too, and
+   * `blockUntilReady` counts its timeout by it. `nowMs` unless given.
    */
   monotonicMs?(): number;
   /** From 0 to below 1, for the waits between attempts of the client; `Math.random` unless given. */
   random?(): number;
 }
+
+/** The time for lengths of time: by a clock that never goes back, where there is one. */
+export const monotonicMsOf = (clock: Clock): number => clock.monotonicMs?.() ?? clock.nowMs();
 
 /** What a wait needs of an `AbortSignal`. */
 interface Signal {

@@ -440,6 +440,25 @@ describe("a call", () => {
     expect(server.requests[0]!.signal.aborted).toBe(false);
   });
 
+  it.each(["is closed", "gives it up"])(
+    "a call that waits for another attempt leaves no timer behind when its client %s",
+    async (how) => {
+      const unreachable: Answer = () => Promise.reject(new TypeError("fetch failed"));
+      const { server, clock, client } = start([unreachable]);
+      const aborter = new AbortController();
+      const code = codesOf([client.query("a", { signal: aborter.signal })]);
+      await turn();
+      expect(clock.pendingMs).toHaveLength(2);
+      if (how === "is closed") await client.close();
+      else aborter.abort();
+      expect(await code).toEqual([how === "is closed" ? "closed" : "aborted"]);
+      await turn();
+      expect(clock.pendingMs).toEqual([]);
+      await clock.pass(60_000);
+      expect(server.requests).toHaveLength(1);
+    },
+  );
+
   it("a call under way fails when the client is closed", async () => {
     const { server, client } = start([never]);
     const call = client.increment("a", TTL);

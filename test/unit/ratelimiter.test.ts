@@ -21,6 +21,7 @@ import {
   type WindowOptions,
 } from "../../src/ratelimit/index.ts";
 import { FakeBackend, FakeClock, settle, START_MS } from "../support/rate-limits/backend.ts";
+import { IsolateClock } from "../support/rate-limits/drawing.ts";
 
 const BUCKET = tokenBucket({ burst: 3, rate: 1 });
 const WINDOW = fixedWindow({ limit: 2, window: "10 s" });
@@ -627,6 +628,22 @@ describe("blockUntilReady", () => {
     await limiter.limit("ada");
     throttr.skewMs = 0;
     expect(await meanwhile(late, 5_000)).toMatchObject({ success: false, reason: "timeout" });
+  });
+
+  it("blockUntilReady waits no longer than its timeout when the wall clock is set back", async () => {
+    const isolate = new IsolateClock();
+    clock = isolate;
+    throttr = new FakeBackend(isolate);
+    const limiter = limiterOf();
+    await limiter.limit("ada", { cost: 3 });
+    const call = limiter.blockUntilReady("ada", 1_500);
+    await clock.advance(999);
+    throttr.skewMs = 1;
+    await limiter.limit("ada");
+    // The server's clock is right.
+    throttr.skewMs = 3_600_000;
+    isolate.skewMs = -3_600_000;
+    expect(await meanwhile(call, 5_000)).toMatchObject({ success: false, reason: "timeout" });
   });
 
   it("blockUntilReady works with a cache", async () => {

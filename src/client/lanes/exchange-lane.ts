@@ -3,6 +3,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Code } from "../../wire/edge/codes.ts";
 import { PART_CODES } from "../../wire/edge/outcome-codes.ts";
 import { messageOf } from "../../wire/edge/operation.ts";
+import { pause } from "../../wire/clock.ts";
 import { Alarm, expireAll } from "../timing/alarm.ts";
 import { backoffMs } from "../timing/backoff.ts";
 import { outcomeUnknown, type Call, type CallOwner } from "../calls/call.ts";
@@ -57,6 +58,7 @@ class Turn implements CallOwner {
   readonly #onEnd: () => void;
   readonly #alarm: Alarm;
   readonly #aborter = new platform.AbortController();
+  /** Requests and pauses under way, which end with the last call. */
   #underWay = 0;
   #halvings = 0;
 
@@ -97,7 +99,7 @@ class Turn implements CallOwner {
     let again = calls;
     for (let step = 0; again.length > 0; step++) {
       const delayMs = backoffMs(this.#settings, step, clock.random());
-      await new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
+      await this.#pause(delayMs);
       again = await this.#attempt(again);
     }
   }
@@ -146,6 +148,18 @@ class Turn implements CallOwner {
       return outcomeUnknown(error instanceof Error ? error.message : String(error), error);
     }
     return replies.unanswered.length === 0 ? null : outcomeUnknown("replies are missing");
+  }
+
+  /** Waits before another attempt, or until no call needs one. */
+  async #pause(delayMs: number): Promise<void> {
+    this.#underWay++;
+    try {
+      await pause(delayMs, this.#settings.clock, [this.#aborter.signal]);
+    } catch {
+      // All calls are settled, and the attempt sends nothing.
+    } finally {
+      this.#underWay--;
+    }
   }
 
   /** Aborts the request once all its calls are settled. */
