@@ -8,6 +8,8 @@ import { RateLimiter } from "../../src/ratelimit/rate-limiter.ts";
 import { RefusalCache } from "../../src/ratelimit/refusals.ts";
 import { tokenBucket } from "../../src/ratelimit/strategies.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
+import { pause } from "../../src/wire/clock.ts";
+import { FakeClock } from "../support/client/clock.ts";
 import { EngineTransport, type Fate } from "../support/client/engine-transport.ts";
 
 const NOW_MS = 1_700_000_040_000;
@@ -96,6 +98,38 @@ describe("a reservation of a limiter", () => {
     expect(await held.settle(523)).toMatchObject({ remaining: 477, settled: 523 });
     expect(await desk.remaining()).toBe(477);
   });
+
+  it.each(["a call", "a call of a batch"])(
+    "%s that reserves is not sent again once its first reservation may have ended",
+    async (how) => {
+      const { transport } = new Desk();
+      const clock = new FakeClock();
+      /** The first reply is lost after 2 s. */
+      const exchange = async (message: Uint8Array<ArrayBuffer>): Promise<Uint8Array> => {
+        const replies = await transport.exchange(message);
+        if (transport.messages > 1) return replies;
+        await pause(2_000, clock, []);
+        transport.nowMs += 2_000;
+        throw new ThrottrError("outcome_unknown", "cut");
+      };
+      const client = new ThrottrClient({ exchange, connect: transport.connect }, { clock });
+      const strategy = tokenBucket({ burst: 1000, rate: 0.001 });
+      const limit = { name: "tokens", key: "ada", strategy };
+      const request = { ...limit, cost: 400, ttlMs: 1_000 };
+      const call =
+        how === "a call"
+          ? client.reserve(request, { timeoutMs: 10_000 })
+          : client.batch([["reserve", request]], { timeoutMs: 10_000 });
+      const outcome = call.then(
+        (value) => JSON.stringify(value),
+        (error: unknown) => String(error),
+      );
+      await clock.pass(10_000);
+      expect(await outcome).toMatch(/timeout: no answer within 1000 ms/);
+      expect(transport.messages).toBe(1);
+      expect((await client.peek(limit)).remaining).toBe(600);
+    },
+  );
 
   it("an unsettled reservation counts as spent when its time is over", async () => {
     const desk = new Desk();

@@ -23,7 +23,8 @@ export class Pipeline {
   /** @throws ThrottrError `option_invalid` */
   call<Result>(operation: Operation<Result>, options: CallOptions): Promise<Result> {
     const { clock, timeoutMs } = this.#settings;
-    const timeout = timeoutOf(options.timeoutMs, timeoutMs);
+    const longest = timeoutOf(options.timeoutMs, timeoutMs);
+    const timeout = Math.min(longest, operation.repeatableMs ?? longest);
     const call = new Call(operation, clock.nowMs(), timeout, options.signal);
     if (this.#isClosed) call.close();
     if (!call.isSettled && this.#gathered.push(call) === 1) {

@@ -16,6 +16,8 @@ export interface Operation<Result> {
   readonly type: number;
   /** Executing it twice is as good as once: it only reads, or has an idempotency key, or a lease. */
   readonly isRepeatable: boolean;
+  /** So long after it was sent first, in ms, a repeat would be taken for another call: it must have ended by then. */
+  readonly repeatableMs?: number;
   /** It changes nothing. */
   readonly isRead?: boolean;
   readonly frame: Uint8Array<ArrayBuffer>;

@@ -4,7 +4,7 @@
  *     RESERVE = id 16, ttl u32 ms, cost f64, configuration; reply = decision
  *     SETTLE  = id 16, cost f64, configuration; reply = decision, settled f64
  *
- * Little-endian. Both may be sent again: an id is charged once, and settled once.
+ * Little-endian. Both may be sent again, RESERVE within its ttl: an id is charged once, and settled once.
  */
 import { ByteWriter } from "../bytes.ts";
 import { writeConfiguration } from "../ratelimit/binary.ts";
@@ -64,10 +64,11 @@ export function reserve(request: ReserveRequest): Operation<ReserveResult> {
     out.u32(ttlMs);
     out.f64(cost);
   };
-  return onReservation(Command.reserve, request, head, (result) => ({
+  const operation = onReservation(Command.reserve, request, head, (result) => ({
     ...result,
     id: result.success ? request.id! : null,
   }));
+  return { ...operation, repeatableMs: ttlMs };
 }
 
 export function settle(request: SettleRequest): Operation<SettleResult> {
