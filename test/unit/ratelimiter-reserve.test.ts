@@ -112,7 +112,7 @@ describe("a reservation of a limiter", () => {
         transport.nowMs += 2_000;
         throw new ThrottrError("outcome_unknown", "cut");
       };
-      const client = new ThrottrClient({ exchange, connect: transport.connect }, { clock });
+      const client = new ThrottrClient({ exchange, connect: () => transport.connect() }, { clock });
       const strategy = tokenBucket({ burst: 1000, rate: 0.001 });
       const limit = { name: "tokens", key: "ada", strategy };
       const request = { ...limit, cost: 400, ttlMs: 1_000 };
