@@ -1,7 +1,7 @@
 /** Options of a client: their types, ranges and defaults. */
 import { checkOptions, integerOf, type FieldNames } from "../wire/edge/argument.ts";
 import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
-import { systemClock, withRandom, type ClientClock } from "./timing/clock.ts";
+import { systemClock, completed, type ClientClock } from "./timing/clock.ts";
 
 const COUNT_MAX = 2 ** 31 - 1;
 
@@ -61,7 +61,7 @@ export function settingsOf(options: ClientOptions): Settings {
     pingIntervalMs: wholeOption("pingIntervalMs", options.pingIntervalMs, 15_000, TIMER_MS_MAX),
     backoffBaseMs: wholeOption("backoffBaseMs", options.backoffBaseMs, 200, TIMER_MS_MAX),
     backoffMaxMs: wholeOption("backoffMaxMs", options.backoffMaxMs, 30_000, TIMER_MS_MAX),
-    clock: options.clock === undefined ? systemClock : withRandom(options.clock),
+    clock: options.clock === undefined ? systemClock : completed(options.clock),
   };
 }
 

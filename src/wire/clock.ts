@@ -34,6 +34,11 @@ export interface Clock {
    * `blockUntilReady` counts its timeout by it. `nowMs` unless given.
    */
   monotonicMs?(): number;
+  /**
+   * Milliseconds from any moment, by a clock that goes on while the machine is suspended, though it may be set: the client
+   * ends leases of semaphores by it, too. `nowMs` unless given.
+   */
+  wallMs?(): number;
   /** From 0 to below 1, for the waits between attempts of the client; `Math.random` unless given. */
   random?(): number;
 }

@@ -17,9 +17,13 @@ const AT_ONCE: Fate = { thereMs: 0, backMs: 0 };
 const REFUSED: Fate = { ...AT_ONCE, refusal: "token_invalid" };
 const NEVER: Fate = { thereMs: 1e9, backMs: 0 };
 
-/** A clock whose timers may be late. */
+/** A clock whose timers may be late, on a machine that may be suspended. */
 class LateClock extends FakeClock {
   lateMs = 0;
+  suspendedMs = 0;
+  wallMs(): number {
+    return this.nowMs() + this.suspendedMs;
+  }
   override nowMs(): number {
     return super.nowMs() + this.lateMs;
   }
@@ -377,6 +381,40 @@ describe("leases", () => {
     expect(result.code).toBe("lease_lost");
     expect(held!.isHeld).toBe(false);
     expect(held!.signal.aborted).toBe(true);
+  });
+
+  it("a lease that ended while the machine was suspended is lost at once", async () => {
+    const { clock, semaphore } = start();
+    const lease = (await semaphore.acquire())!;
+    clock.suspendedMs = TTL_MS - 1;
+    expect(lease.isHeld).toBe(true);
+    await clock.pass(1);
+    expect(lease.isHeld).toBe(false);
+    expect(lease.signal.aborted).toBe(true);
+  });
+
+  it("a renewal that was sent before the machine was suspended does not make its lease last longer", async () => {
+    const { clock, server, semaphore } = start();
+    const lease = (await semaphore.acquire())!;
+    server.fate = () => ({ thereMs: 0, backMs: 500 });
+    await clock.pass(TTL_MS / 3);
+    clock.suspendedMs = TTL_MS - 500;
+    await clock.pass(499);
+    expect(lease.isHeld).toBe(false);
+    await clock.pass(60_000);
+    expect(lease.isHeld).toBe(false);
+    expect(server.commands).toEqual(["acquire", "renew"]);
+  });
+
+  it("a lease lasts no longer when the wall clock is set back, and is renewed as ever", async () => {
+    const { clock, server, semaphore } = start();
+    const lease = (await semaphore.acquire())!;
+    clock.suspendedMs = -3_600_000;
+    await clock.pass(2 * TTL_MS);
+    expect(lease.isHeld).toBe(true);
+    server.fate = () => NEVER;
+    await clock.pass(TTL_MS);
+    expect(lease.isHeld).toBe(false);
   });
 
   it("a released lease is not renewed, even with a renewal under way", async () => {

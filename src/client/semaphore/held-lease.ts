@@ -5,6 +5,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Lease } from "../../wire/edge/semaphores.ts";
 import { Alarm } from "../timing/alarm.ts";
 import { backoffMs } from "../timing/backoff.ts";
+import { momentOf, type Moment } from "../timing/clock.ts";
 import type { HeldLease, LeaseCalls, Leases } from "./leases.ts";
 import type { Settings } from "../options.ts";
 import { platform, type Signal } from "../platform.ts";
@@ -25,20 +26,20 @@ export class Held implements HeldLease {
   #isHeld = true;
   /** `Infinity` while a renewal is under way. */
   #renewAtMs = 0;
-  /** The server may have ended it from then on. */
-  #endsAtMs = 0;
+  /** The server may have ended it from then on, by either clock. */
+  #endsAt: Moment = { nowMs: 0, wallMs: 0 };
   /** Failed renewals in a row, and the error of the last one. */
   #failures = 0;
   #error: unknown = null;
   #release: Promise<boolean> | null = null;
 
   /**
-   * @param sentAtMs when the server was first asked for it: it ends no earlier than `ttlMs` after that
+   * @param sentAt when the server was first asked for it: it ends no earlier than `ttlMs` after that
    */
   constructor(
     lease: Lease,
     ttlMs: number,
-    sentAtMs: number,
+    sentAt: Moment,
     calls: LeaseCalls,
     settings: Settings,
     leases: Leases,
@@ -52,7 +53,7 @@ export class Held implements HeldLease {
     this.#leases = leases;
     this.#alarm = new Alarm(settings.clock, (nowMs) => this.#ring(nowMs));
     leases.add(this);
-    this.#renewed(sentAtMs);
+    this.#renewed(sentAt);
   }
 
   get signal(): Signal {
@@ -91,45 +92,51 @@ export class Held implements HeldLease {
 
   /** Checks the time itself: code that blocks the thread keeps the alarm from ringing. */
   #look(): void {
-    if (this.#isHeld && this.#settings.clock.nowMs() >= this.#endsAtMs) this.#loseUnrenewed();
+    if (this.#isHeld && this.#isOver) this.#loseUnrenewed();
+  }
+
+  get #isOver(): boolean {
+    const { nowMs, wallMs } = momentOf(this.#settings.clock);
+    return nowMs >= this.#endsAt.nowMs || wallMs >= this.#endsAt.wallMs;
   }
 
   #ring(nowMs: number): number {
-    if (nowMs >= this.#endsAtMs) {
+    if (this.#isOver) {
       this.#loseUnrenewed();
       return Infinity;
     }
-    if (nowMs >= this.#renewAtMs) void this.#renew(nowMs);
+    if (nowMs >= this.#renewAtMs) void this.#renew();
     return this.#dueAtMs;
   }
 
   get #dueAtMs(): number {
-    return Math.min(this.#renewAtMs, this.#endsAtMs);
+    return Math.min(this.#renewAtMs, this.#endsAt.nowMs);
   }
 
-  async #renew(nowMs: number): Promise<void> {
-    const { timeoutMs } = this.#settings;
+  async #renew(): Promise<void> {
+    const { clock, timeoutMs } = this.#settings;
+    const sentAt = momentOf(clock);
     this.#renewAtMs = Infinity;
     try {
       const lease = await this.#calls.renew(
         this.name,
         this.leaseId,
         { ttlMs: this.#ttlMs },
-        { timeoutMs: Math.min(timeoutMs, Math.ceil(this.#endsAtMs - nowMs)) },
+        { timeoutMs: Math.min(timeoutMs, Math.ceil(this.#endsAt.nowMs - sentAt.nowMs)) },
       );
       if (!this.#isHeld) return;
       if (lease === null) this.#lose("the server reports that the lease has ended", null);
-      else this.#renewed(nowMs);
+      else this.#renewed(sentAt);
     } catch (error) {
       if (this.#isHeld) this.#failed(error);
     }
   }
 
-  #renewed(sentAtMs: number): void {
+  #renewed({ nowMs, wallMs }: Moment): void {
     this.#failures = 0;
     this.#error = null;
-    this.#endsAtMs = sentAtMs + this.#ttlMs;
-    this.#renewAtMs = sentAtMs + this.#ttlMs * RENEWAL_SHARE;
+    this.#endsAt = { nowMs: nowMs + this.#ttlMs, wallMs: wallMs + this.#ttlMs };
+    this.#renewAtMs = nowMs + this.#ttlMs * RENEWAL_SHARE;
     this.#alarm.setBy(this.#dueAtMs);
   }
 

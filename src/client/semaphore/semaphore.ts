@@ -15,6 +15,7 @@ import { UNKNOWN_CODES } from "../../wire/edge/outcome-codes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Lease } from "../../wire/edge/semaphores.ts";
 import { backoffMs } from "../timing/backoff.ts";
+import { momentOf } from "../timing/clock.ts";
 import type { CallOptions } from "../calls/call.ts";
 import { Held } from "./held-lease.ts";
 import { newRandomLeaseId } from "./lease-id.ts";
@@ -165,10 +166,10 @@ export class LeasedSemaphore implements Semaphore {
     const leaseId = newRandomLeaseId();
     const endMs = clock.nowMs() + wanted.waitMs;
     for (let step = 0; ; step++) {
-      const sentAtMs = clock.nowMs();
+      const sentAt = momentOf(clock);
       const lease = await this.#attempt(leaseId, wanted);
       if (lease !== null) {
-        return new Held(lease, wanted.ttlMs, sentAtMs, this.#calls, this.#settings, this.#leases);
+        return new Held(lease, wanted.ttlMs, sentAt, this.#calls, this.#settings, this.#leases);
       }
       const leftMs = Math.ceil(endMs - clock.nowMs());
       if (leftMs <= 0) return null;
