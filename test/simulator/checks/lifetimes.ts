@@ -121,21 +121,26 @@ function possibleIntervals(ordered: readonly Change[], durations: Durations): Po
     first = earlier(first, removals[i]!.to);
     firstEnds[i] = first;
   }
-  const intervals: PossibleInterval[] = [];
-  for (const change of ordered) {
-    if (change.leaves === "absent") continue;
-    if (change.isExtension === true && change.certainty === "open") {
-      if (!meetsAny(intervals, change.from, change.to)) continue;
-    }
+  const intervalOf = (change: Change): PossibleInterval => {
     const removed = firstEnds[lowerBound(removals, change.to, fromOf)] ?? NEVER;
-    intervals.push({
-      from: change.from,
-      to: earlier(removed, latestEnd(change, durations)),
-      change,
-    });
+    return { from: change.from, to: earlier(removed, latestEnd(change, durations)), change };
+  };
+  const present = ordered.filter(({ leaves }) => leaves === "present");
+  const intervals = present.filter((change) => !isOpenExtension(change)).map(intervalOf);
+  // It may be applied late, to what was made after it was asked for; and then another one may be applied to what it has left.
+  let waiting = present.filter(isOpenExtension);
+  for (let before = Infinity; waiting.length < before;) {
+    before = waiting.length;
+    const meets = ({ from, to }: Change): boolean => meetsAny(intervals, from, to);
+    const met = waiting.filter(meets);
+    waiting = waiting.filter((change) => !met.includes(change));
+    intervals.push(...met.map(intervalOf));
   }
-  return intervals;
+  return intervals.toSorted((a, b) => (isBefore(a.from, b.from) ? -1 : 1));
 }
+
+const isOpenExtension = ({ isExtension = false, certainty }: Change): boolean =>
+  isExtension && certainty === "open";
 
 function earliestEnd({ from, to, livesMs = ENDLESS }: Change, durations: Durations): Moment {
   if (livesMs.fromMs === Infinity) return NEVER;

@@ -382,6 +382,16 @@ describe("the checker of semaphores", () => {
     expect(check(steps)).toContain(message);
   });
 
+  it("accepts a renewal of unknown outcome that is applied to a lease acquired after it was asked for", () => {
+    const lost = { ...renewLease("a", 5, "unknown"), to: 8, settled: 1000 };
+    const late = { ...renewLease("a", 6, "unknown"), to: 9, settled: 1900 };
+    const steps = [acquireLease("a", 10), get(1500, 1)];
+    expect(check([lost, ...steps])).toBe("");
+    // One may be applied to what the other has left.
+    expect(check([late, lost, ...steps, get(2500, 1)])).toBe("");
+    expect(check([{ ...lost, settled: 9 }, ...steps])).toContain("1 are in use, but it was 0");
+  });
+
   it("accepts leases that are restored to their end, above the maximum too, and those that are kept", () => {
     const steps = [
       restoreLease("a", 10),
