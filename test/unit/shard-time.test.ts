@@ -25,7 +25,7 @@ function timeOf({ lagMs = 0, onSync = (): void => {}, storeClock = (): void => {
   const host = {
     name: "n/0",
     engine: { clockLagMs: lagMs, isClockUnstored: true, isDirty: false },
-    journal: { storeClock },
+    journal: { storeClock, cutWithoutCommit: () => {} },
     alarm: { setForNext: async () => {} },
     write: (write: () => void) => write(),
     sync: async () => onSync(),

@@ -304,21 +304,23 @@ export class Journal {
     this.#writeRow(this.#engine.setClockBack());
   }
 
-  /** Stores the time of the shard, where there is data. A shard that is only read may write no other rows for a long time. */
+  /** Stores the time of the shard, where there is data: one row, so where it fails nothing has changed. */
   storeClock(): void {
-    if (this.#isServing) this.#writeAlone(this.#engine.takeClockRow());
+    if (this.#isServing) this.#writeRow(this.#engine.takeClockRow());
   }
 
-  /** Writes the counts that no row has, where there is data: a row of their own, for those who must not see less later. */
+  /**
+   * Writes the counts that no row has, where there is data: a row of their own, for those who must not see less later. Where it
+   * fails nothing has changed.
+   */
   storeCounts(): void {
     const row = this.#isServing ? this.#engine.takeCountsRow() : null;
-    if (row !== null) this.#writeAlone(row);
+    if (row !== null) this.#writeRow(row);
   }
 
-  /** Writes a row beside commits, of which there may be none for a long time: the journal is cut all the same. */
-  #writeAlone(row: Uint8Array): void {
-    this.#writeRow(row);
-    if (!this.#engine.isDirty) this.#cut();
+  /** Behind a row beside commits, of which a shard that is only read has none: begins a cut that is due, or takes a step of it. */
+  cutWithoutCommit(): void {
+    if (this.#isServing && !this.#engine.isDirty) this.#cut();
   }
 
   /** Takes what the engine has changed since the last commit, as after-images of records. */

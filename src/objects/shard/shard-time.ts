@@ -49,12 +49,14 @@ export class ShardTime {
 
   /** The shard goes on where that fails, as a full disk serves reads. */
   #storeClock(): void {
-    const { name, journal } = this.#host;
+    const { name, journal, write } = this.#host;
     try {
       journal.storeClock();
     } catch (error) {
       logWarning("clock_unstored", { shard: name, error: String(error) });
+      return;
     }
+    write(() => journal.cutWithoutCommit());
   }
 
   /** After each move of the engine's clock. */
