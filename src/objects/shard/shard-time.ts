@@ -49,14 +49,14 @@ export class ShardTime {
 
   /** The shard goes on where that fails, as a full disk serves reads. */
   #storeClock(): void {
-    const { name, journal, write } = this.#host;
+    const host = this.#host;
     try {
-      journal.storeClock();
+      host.journal.storeClock();
     } catch (error) {
-      logWarning("clock_unstored", { shard: name, error: String(error) });
+      logWarning("clock_unstored", { shard: host.name, error: String(error) });
       return;
     }
-    write(() => journal.cutWithoutCommit());
+    host.write(() => host.journal.cutWithoutCommit());
   }
 
   /** After each move of the engine's clock. */
