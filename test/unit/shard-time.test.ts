@@ -14,7 +14,12 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-function timeOf({ lagMs = 0, onSync = (): void => {}, storeClock = (): void => {} }): {
+function timeOf({
+  lagMs = 0,
+  onSync = (): void => {},
+  storeClock = (): void => {},
+  cutWithoutCommit = (): void => {},
+}): {
   time: ShardTime;
   abort: ReturnType<typeof vi.fn<(reason: string) => void>>;
   settled: () => Promise<unknown>;
@@ -25,7 +30,7 @@ function timeOf({ lagMs = 0, onSync = (): void => {}, storeClock = (): void => {
   const host = {
     name: "n/0",
     engine: { clockLagMs: lagMs, isClockUnstored: true, isDirty: false },
-    journal: { storeClock, cutWithoutCommit: () => {} },
+    journal: { storeClock, cutWithoutCommit },
     alarm: { setForNext: async () => {} },
     write: (write: () => void) => write(),
     sync: async () => onSync(),
@@ -64,4 +69,14 @@ it("a shard that can't store its time goes on", () => {
     },
   });
   expect(() => time.note()).not.toThrow();
+});
+
+it("a cut of the journal that fails behind the time of a shard is not passed over: half of it may be written", () => {
+  const { time } = timeOf({
+    lagMs: 5000,
+    cutWithoutCommit: () => {
+      throw new Error("the disk is full");
+    },
+  });
+  expect(() => time.note()).toThrow("the disk is full");
 });
