@@ -27,12 +27,12 @@ function placeOf(hash: string): Place {
 }
 
 export function listenToAddress(): void {
-  const read = (): void => {
-    isSteppingBack = false;
-    placeStore.set(placeOf(location.hash));
-  };
+  const read = (): void => placeStore.set(placeOf(location.hash));
   // popstate comes for back and forward, hashchange also for a link that was followed.
-  addEventListener("popstate", read);
+  addEventListener("popstate", () => {
+    isSteppingBack = false;
+    read();
+  });
   addEventListener("hashchange", read);
 }
 

@@ -43,6 +43,14 @@ interface OwnDelivery extends Delivery {
   readonly publications: Uint8Array;
 }
 
+/** Messages to connections, on their way. */
+interface OwnPublication {
+  /** All are on their way, or none can be sent. */
+  readonly sent: Promise<void>;
+  /** Per message: how many took it. */
+  readonly delivered: Promise<Uint32Array>;
+}
+
 /** How many took each message that went to a Hub; undefined when that is not known in time. */
 interface Sent {
   readonly indexes: readonly number[];
@@ -67,15 +75,14 @@ export class OwnChannels {
    * Publishes messages to the connections whose ids are the names.
    *
    * @param publications format: `wire/channel-batch.ts`
-   * @returns per message: how many took it
+   * @param before what of the same run has to be on its way first; null for nothing
    */
-  async publish(publications: Uint8Array, count: number): Promise<Uint32Array> {
-    const delivered = new Uint32Array(count);
-    for (const { indexes, answer } of await this.#route(publications)) {
-      const counts = await answer;
-      indexes.forEach((index, i) => (delivered[index] = counts?.[i] ?? 0));
-    }
-    return delivered;
+  publish(publications: Uint8Array, count: number, before: Promise<void> | null): OwnPublication {
+    const sent =
+      before === null
+        ? this.#route(publications)
+        : before.then(async () => await this.#route(publications));
+    return { sent: sent.then(nothing, nothing), delivered: deliveredOf(sent, count) };
   }
 
   /** Sends messages on their way, behind all that were given before for the same Hub. */
@@ -177,6 +184,15 @@ export class OwnChannels {
     const address = hubOfChannel(channel);
     return address === null ? null : hubName.format(this.#namespace, address);
   }
+}
+
+async function deliveredOf(sent: Promise<Sent[]>, count: number): Promise<Uint32Array> {
+  const delivered = new Uint32Array(count);
+  for (const { indexes, answer } of await sent) {
+    const counts = await answer;
+    indexes.forEach((index, i) => (delivered[index] = counts?.[i] ?? 0));
+  }
+  return delivered;
 }
 
 /** A Hub of release 0.4 takes messages of one channel in a call; it is met for some minutes after a deployment. */

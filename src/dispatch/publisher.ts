@@ -127,7 +127,7 @@ export class PublicationRun {
   readonly #groups: (Gathered | undefined)[] = [];
   /** Those whose channel may be the id of a connection: they go to its Hub, too. */
   #own: Gathered | null = null;
-  /** Resolved when the last batch of these is delivered; null before the first one. */
+  /** Resolved when the last batch of these is on its way; null before the first one. */
   #ownSent: Promise<void> | null = null;
   readonly #sent: Promise<void>[] = [];
   /** By index of the message. */
@@ -187,19 +187,10 @@ export class PublicationRun {
   /** Sends what has gathered for connections by their ids, behind what went before: that may wait for a Hub to be known. */
   #sendToOwners({ out, indexes }: Gathered): void {
     this.#own = null;
-    const publications = out.take();
-    this.#ownSent = this.#publishToOwners(this.#ownSent, publications, indexes);
-    this.#wait(this.#ownSent);
-  }
-
-  async #publishToOwners(
-    before: Promise<void> | null,
-    publications: Uint8Array,
-    indexes: readonly number[],
-  ): Promise<void> {
-    if (before !== null) await before;
     const { ownChannels } = this.#publisher;
-    this.#add(indexes, await ownChannels.publish(publications, indexes.length));
+    const { sent, delivered } = ownChannels.publish(out.take(), indexes.length, this.#ownSent);
+    this.#ownSent = sent;
+    this.#wait(delivered.then((counts) => this.#add(indexes, counts)));
   }
 
   /** A message that goes two ways counts what both have delivered. */

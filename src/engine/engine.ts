@@ -306,6 +306,11 @@ export class Engine {
     return this.#records.clock.isUnstored;
   }
 
+  /** The row of the time could not be written. */
+  noteClockUnstored(): void {
+    this.#records.clock.isUnstored = true;
+  }
+
   /** A row with the time, and nothing else. */
   takeClockRow(): Uint8Array {
     const { clock } = this.#records;

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
 import type { Environment } from "../../src/base/environment.ts";
 import { OwnChannels } from "../../src/dispatch/own-channels.ts";
-import { binaryBytes, ByteWriter } from "../../src/wire/bytes.ts";
+import { binaryBytes, ByteWriter, joinBytes } from "../../src/wire/bytes.ts";
 import { forEachPublication, writePublication } from "../../src/wire/channel-batch.ts";
 
 const CHANNEL = ownChannel(
@@ -12,10 +12,10 @@ const CHANNEL = ownChannel(
 
 const decoder = new TextDecoder();
 
-function publicationOf(text: string): Uint8Array {
+function publicationOf(text: string, channel = CHANNEL): Uint8Array {
   const out = new ByteWriter(64);
   const payload = binaryBytes(text);
-  const name = { bytes: binaryBytes(CHANNEL), at: 0, length: CHANNEL.length };
+  const name = { bytes: binaryBytes(channel), at: 0, length: channel.length };
   writePublication(out, name, payload, 0, payload.length);
   return out.take();
 }
@@ -58,16 +58,33 @@ describe("messages to connections by their ids", () => {
   it("publications to one connection arrive in their order, also while its Hub is looked up", async () => {
     const { received, ownChannels } = fastGrowing("looked-up");
     const texts = ["first", "second", "third"];
-    const published = texts.map(async (text) => await ownChannels.publish(publicationOf(text), 1));
+    const published = texts.map(
+      async (text) => await ownChannels.publish(publicationOf(text), 1, null).delivered,
+    );
     expect(await Promise.all(published)).toEqual(texts.map(() => Uint32Array.of(1)));
     expect(received).toEqual(texts);
   });
 
   it("publications to a Hub that is known arrive in their order", async () => {
     const { received, ownChannels } = fastGrowing("known");
-    await ownChannels.publish(publicationOf("before"), 1);
+    await ownChannels.publish(publicationOf("before"), 1, null).delivered;
     const texts = ["first", "second", "third"];
-    await Promise.all(texts.map(async (text) => await ownChannels.publish(publicationOf(text), 1)));
+    await Promise.all(
+      texts.map(async (text) => await ownChannels.publish(publicationOf(text), 1, null).delivered),
+    );
     expect(received).toEqual(["before", ...texts]);
+  });
+
+  it("batches of one run arrive in their order, also where the first one waits for another Hub to be looked up", async () => {
+    const { received, ownChannels } = fastGrowing("two-hubs");
+    await ownChannels.publish(publicationOf("before"), 1, null).delivered;
+    const elsewhere = ownChannel(
+      makeConnectionId({ location: "YYY", index: 3 }, new Uint8Array(16)),
+    );
+    const both = joinBytes([publicationOf("lost", elsewhere), publicationOf("first")]);
+    const first = ownChannels.publish(both, 2, null);
+    const second = ownChannels.publish(publicationOf("second"), 1, first.sent);
+    expect([...(await first.delivered), ...(await second.delivered)]).toEqual([0, 1, 1]);
+    expect(received).toEqual(["before", "first", "second"]);
   });
 });

@@ -406,6 +406,16 @@ describe("leases", () => {
     expect(server.commands).toEqual(["acquire", "renew"]);
   });
 
+  it("the signal of a lease that ended while the machine was suspended is aborted with the answer to its renewal", async () => {
+    const { clock, server, semaphore } = start();
+    const { signal } = (await semaphore.acquire())!;
+    server.fate = () => ({ thereMs: 0, backMs: 500 });
+    await clock.pass(TTL_MS / 3);
+    clock.suspendedMs = TTL_MS;
+    await clock.pass(500);
+    expect(signal.aborted).toBe(true);
+  });
+
   it("a lease lasts no longer when the wall clock is set back, and is renewed as ever", async () => {
     const { clock, server, semaphore } = start();
     const lease = (await semaphore.acquire())!;

@@ -14,23 +14,25 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-function timeOf({
-  lagMs = 0,
-  onSync = (): void => {},
-  storeClock = (): void => {},
-  cutWithoutCommit = (): void => {},
-}): {
+function timeOf({ lagMs = 0, onSync = (): void => {}, storeClock = (): void => {} }): {
   time: ShardTime;
+  engine: { clockLagMs: number; isClockUnstored: boolean };
   abort: ReturnType<typeof vi.fn<(reason: string) => void>>;
   settled: () => Promise<unknown>;
 } {
+  const engine = {
+    clockLagMs: lagMs,
+    isClockUnstored: true,
+    isDirty: false,
+    noteClockUnstored: () => void (engine.isClockUnstored = true),
+  };
   const abort = vi.fn<(reason: string) => void>();
   const works: Promise<void>[] = [];
   type Host = ConstructorParameters<typeof ShardTime>[0];
   const host = {
     name: "n/0",
-    engine: { clockLagMs: lagMs, isClockUnstored: true, isDirty: false },
-    journal: { storeClock, cutWithoutCommit },
+    engine,
+    journal: { storeClock, isCutDue: false },
     alarm: { setForNext: async () => {} },
     write: (write: () => void) => write(),
     sync: async () => onSync(),
@@ -38,7 +40,7 @@ function timeOf({
     waitUntil: (work: Promise<void>) => void works.push(work),
   };
   const time = new ShardTime(host as unknown as Host);
-  return { time, abort, settled: async () => await Promise.all(works) };
+  return { time, engine, abort, settled: async () => await Promise.all(works) };
 }
 
 /** Calls of two doors, whose times are three seconds apart, in one moment of the shard. */
@@ -61,22 +63,19 @@ it("a shard whose clock goes on, and that has served calls late, does not end", 
   expect(abort).not.toHaveBeenCalled();
 });
 
-it("a shard that can't store its time goes on", () => {
-  const { time } = timeOf({
-    lagMs: 5000,
-    storeClock: () => {
-      throw new Error("the disk is full");
-    },
+it("a shard that can't store its time goes on, and tries again after a minute", () => {
+  const storeClock = vi.fn<() => void>(() => {
+    throw new Error("the disk is full");
   });
-  expect(() => time.note()).not.toThrow();
-});
-
-it("a cut of the journal that fails behind the time of a shard is not passed over: half of it may be written", () => {
-  const { time } = timeOf({
-    lagMs: 5000,
-    cutWithoutCommit: () => {
-      throw new Error("the disk is full");
-    },
-  });
-  expect(() => time.note()).toThrow("the disk is full");
+  const { time, engine } = timeOf({ storeClock });
+  const noteLag = (lagMs: number): void => {
+    engine.clockLagMs = lagMs;
+    time.note();
+  };
+  for (let lagMs = 5000; lagMs > 4000; lagMs -= 100) noteLag(lagMs);
+  expect(storeClock).toHaveBeenCalledTimes(1);
+  expect(engine.isClockUnstored).toBe(true);
+  vi.setSystemTime(NOW_MS + 60_000);
+  noteLag(3000);
+  expect(storeClock).toHaveBeenCalledTimes(2);
 });

@@ -138,6 +138,8 @@ export class Held implements HeldLease {
     this.#endsAt = { nowMs: nowMs + this.#ttlMs, wallMs: wallMs + this.#ttlMs };
     this.#renewAtMs = nowMs + this.#ttlMs * RENEWAL_SHARE;
     this.#alarm.setBy(this.#dueAtMs);
+    // The machine may have been suspended while the answer was on its way.
+    this.#look();
   }
 
   #failed(error: unknown): void {

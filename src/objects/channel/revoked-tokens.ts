@@ -124,7 +124,10 @@ export class RevokedTokens {
     // The others are told again with all.
     const missed = all.slice(0, MISSED_MAX);
     if (told.after !== null) return { ...telling, missed, after: told.after, dueAtMs: presentMs() };
-    if (missed.length > 0 && presentMs() < changedAtMs + GIVE_UP_MS) {
+    const nowMs = presentMs();
+    // Those that have heard hear once more then, whoever is silent.
+    const isDueForAll = !isAgain && nowMs >= changedAtMs + TELL_AGAIN_MS;
+    if (missed.length > 0 && !isDueForAll && nowMs < changedAtMs + GIVE_UP_MS) {
       return { ...telling, missed, isRetry: true, after: null, dueAtMs: presentMs() + RETRY_MS };
     }
     if (isAgain) return null;

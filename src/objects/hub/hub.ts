@@ -76,7 +76,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   /** Bytes of requests that wait, of all connections. */
   pendingBytes = 0;
   /** Sockets that were closed here before the object slept, and not by their peers yet. */
-  #closing = 0;
+  readonly #closing = new Set<WebSocket>();
   /** Connections that are being opened. */
   #opening = 0;
   /** Connections of the yrmcds protocol. */
@@ -124,7 +124,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     // The constructor runs at each wake-up. Sockets that have closed meanwhile are restored when their event comes.
     for (const socket of ctx.getWebSockets()) {
       if (socket.readyState === WebSocket.OPEN) this.#restore(socket);
-      else this.#closing++;
+      else this.#closing.add(socket);
     }
     this.#listing.noteRestored();
     // After a reset (a crash, a deployment) the connections of the object before it are gone.
@@ -240,7 +240,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
    * bytes for them.
    */
   get #sockets(): number {
-    return this.#connections.size + this.#closing;
+    return this.#connections.size + this.#closing.size;
   }
 
   #noteSockets(): void {
@@ -417,7 +417,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   /** Ends the connection of a socket that is gone. */
   #loseSocket(socket: WebSocket): void {
     // A socket that ends while the object sleeps was not restored: its channels must be told, too.
-    if (!this.#connections.has(socket)) this.#closing--;
+    this.#closing.delete(socket);
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     this.#connections.delete(socket);
     this.#noteSockets();

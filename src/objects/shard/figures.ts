@@ -60,11 +60,15 @@ export class Figures {
     isKept: boolean = false,
     isToReport: boolean = false,
   ): Promise<ShardSummary> {
-    const { engine, counts } = this.#shard;
+    const { engine, counts, journal, alarm } = this.#shard;
     const { totals } = engine;
     const semaphores = engine.semaphores.figures(presentMs());
     await flush();
-    if (isKept) counts.store();
+    if (isKept) {
+      counts.store();
+      // No commit may come that would cut it.
+      if (journal.isCutDue) await alarm.setFor(presentMs());
+    }
     if (isToReport) counts.reportNow();
     const figures = this.size();
     const counted = counts.summary();

@@ -318,11 +318,6 @@ export class Journal {
     if (row !== null) this.#writeRow(row);
   }
 
-  /** Behind a row beside commits, of which a shard that is only read has none: begins a cut that is due, or takes a step of it. */
-  cutWithoutCommit(): void {
-    if (this.#isServing && !this.#engine.isDirty) this.#cut();
-  }
-
   /** Takes what the engine has changed since the last commit, as after-images of records. */
   #writeCommit(): void {
     if (this.#isRowStale) this.#updateRow();

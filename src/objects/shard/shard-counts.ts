@@ -32,8 +32,6 @@ export interface CountedShard extends Timers {
   readonly name: string;
   readonly engine: Engine;
   readonly journal: Journal;
-  /** Executes what writes; a failure resets the object. */
-  write(write: () => void): void;
   figures(): ShardFigures;
   /** What goes to the Directory beside counts; null for a shard that has no range yet. */
   report(): ShardReport | null;
@@ -155,8 +153,6 @@ export class ShardCounts {
     } catch (error) {
       this.#shard.engine.storedCounts.noteLost();
       logWarning("counts_unstored", { shard: this.#shard.name, error: String(error) });
-      return;
     }
-    this.#shard.write(() => this.#shard.journal.cutWithoutCommit());
   }
 }

@@ -13,6 +13,9 @@ import { ClockWatch } from "./clock-watch.ts";
 import type { Journal } from "./journal.ts";
 import { LagWatch } from "./lag-watch.ts";
 
+/** After an attempt to store the time that has failed. */
+const RETRY_MS = 60_000;
+
 /** The shard. */
 interface TimeHost {
   /** Name of the object. */
@@ -35,6 +38,8 @@ export class ShardTime {
   readonly #lag: LagWatch;
   /** Notices that the clock stands still for this instance. */
   readonly #clock = new ClockWatch();
+  /** Before then the time is not stored, as the last attempt has failed; ms since the epoch. */
+  #retryAtMs = -Infinity;
 
   constructor(host: TimeHost) {
     const { name, engine, alarm } = host;
@@ -42,7 +47,7 @@ export class ShardTime {
     this.#lag = new LagWatch(name, {
       onGrown: () => host.waitUntil(alarm.setForNext()),
       onLong: () => {
-        if (engine.isClockUnstored) this.#storeClock();
+        if (engine.isClockUnstored && presentMs() >= this.#retryAtMs) this.#storeClock();
       },
     });
   }
@@ -50,13 +55,17 @@ export class ShardTime {
   /** The shard goes on where that fails, as a full disk serves reads. */
   #storeClock(): void {
     const host = this.#host;
+    const { name, engine, journal, alarm } = host;
     try {
-      host.journal.storeClock();
+      journal.storeClock();
     } catch (error) {
-      logWarning("clock_unstored", { shard: host.name, error: String(error) });
+      engine.noteClockUnstored();
+      this.#retryAtMs = presentMs() + RETRY_MS;
+      logWarning("clock_unstored", { shard: name, error: String(error) });
       return;
     }
-    host.write(() => host.journal.cutWithoutCommit());
+    // No commit may come that would cut it.
+    if (journal.isCutDue) host.waitUntil(alarm.setFor(presentMs()));
   }
 
   /** After each move of the engine's clock. */

@@ -290,8 +290,8 @@ export class Splitting {
     this.#transfer = null;
     this.#pace.noteSuccess();
     // What the last commit had is due as well.
-    await this.#host.setAlarm();
-    await Promise.all([this.#hint(), this.#tell(at), this.#forgetLater()]);
+    const isSet = this.#host.setAlarm();
+    await Promise.all([isSet, this.#hint(), this.#tell(at), this.#forgetLater()]);
   }
 
   #offerFrom(at: number): RangeOffer {
@@ -405,9 +405,8 @@ export class Splitting {
   noteSplit(begins: readonly number[]): boolean {
     const { journal } = this.#host;
     if (journal.placement === null) return false;
-    let isNew = false;
-    this.#host.write(() => (isNew = journal.split.noteGone(begins)));
-    if (isNew) this.#host.waitUntil(this.#hint());
+    // One row: where a full disk refuses it, the caller tries again, and nothing has changed here.
+    if (journal.split.noteGone(begins)) this.#host.waitUntil(this.#hint());
     return true;
   }
 
@@ -427,15 +426,16 @@ export class Splitting {
     this.#isHinting = false;
   }
 
-  /** Returns null where the other shard does not answer. */
+  /** Returns null where the other shard does not answer, or where it can't be noted that it has. */
   async #sendHint({ parent, gone }: SplitRows): Promise<boolean | null> {
     try {
       if (!(await this.#shardAt(parent!).noteSplit([...gone]))) return false;
+      // A full disk may refuse the row: then it is told again.
+      this.#host.journal.split.noteHinted(gone.length);
+      return true;
     } catch {
       return null;
     }
-    this.#host.write(() => this.#host.journal.split.noteHinted(gone.length));
-    return true;
   }
 
   /** Drops what was given away: at once, or when listings have had time to end that may have begun before. */
