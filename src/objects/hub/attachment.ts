@@ -22,6 +22,8 @@ export interface Attachment extends ConnectionParameters, StoredFlow {
   readonly subscriptions: Uint8Array;
   /** True when groups of channels know of the subscriptions; not there in what release 0.4 has stored. */
   readonly hasJoinedGroups?: boolean;
+  /** True once the server has closed the connection; its peer may not have done so yet. */
+  readonly isClosed?: boolean;
   /** Of a listener of Server-Sent Events: number of the last message that it has; not there before its start. */
   readonly lastNumber?: number | null;
   /** Bytes of an unfinished frame; null when they are too many and kept in memory only. */

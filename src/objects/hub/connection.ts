@@ -168,6 +168,11 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
       counts: this.#counts,
     };
     this.#session = new Session(parts, attachment.unfinished ?? undefined);
+    if (attachment.isClosed === true) {
+      this.isClosed = true;
+      this.#session.stop();
+      this.#flow.close();
+    }
     // The object was reset while a large frame was in memory only: what follows can't be told from a new frame.
     if (attachment.unfinished === null) this.close(FRAME_LOST);
   }
@@ -233,6 +238,7 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
   /** Closes the connection at once. What was sent to shards for it may still be applied. */
   close({ code, reason }: Ending): void {
     if (this.isClosed) return;
+    this.#storeClosed();
     this.isClosed = true;
     if (code !== 1000) logWarning("connection_closed", { code, reason });
     try {
@@ -250,6 +256,15 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     // Lanes keep the order of calls, so the release comes behind all that shards were sent for this holder.
     if (this.#holder !== null) {
       this.#hub.state.waitUntil(this.#hub.dispatch.release(this.#holder, this.#protocol));
+    }
+  }
+
+  /** A peer may go on sending instead of closing, too: it must not be served when the object has slept. */
+  #storeClosed(): void {
+    try {
+      this.#store({ isClosed: true });
+    } catch {
+      // The peer has closed it before.
     }
   }
 

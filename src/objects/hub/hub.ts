@@ -75,7 +75,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   readonly unread = new HubUnread();
   /** Bytes of requests that wait, of all connections. */
   pendingBytes = 0;
-  /** Sockets that were closed here before the object slept, and not by their peers yet. */
+  /** Sockets that have closed, or were closed here, before the object woke up, and whose events have not come yet. */
   readonly #closing = new Set<WebSocket>();
   /** Connections that are being opened. */
   #opening = 0;
@@ -158,9 +158,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
    * awaited, so messages are received in their order.
    */
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    const connection = this.#connections.get(socket);
-    // The object has slept since it closed the connection, and the peer goes on sending instead of closing it, too.
-    if (connection === undefined) return;
+    const connection = this.#connections.get(socket) ?? this.#restore(socket);
     if (typeof message === "string") connection.receiveText(message);
     else connection.receive(new Uint8Array(message));
     this.#storedMap.note();
@@ -390,6 +388,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   #restore(socket: WebSocket): Connection {
     const attachment = socket.deserializeAttachment() as Attachment;
     const connection = new Connection(socket, attachment, this);
+    this.#closing.delete(socket);
     this.#connections.set(socket, connection);
     if (!connection.isClosed) this.#join(connection);
     return connection;
@@ -417,7 +416,6 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   /** Ends the connection of a socket that is gone. */
   #loseSocket(socket: WebSocket): void {
     // A socket that ends while the object sleeps was not restored: its channels must be told, too.
-    this.#closing.delete(socket);
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     this.#connections.delete(socket);
     this.#noteSockets();
