@@ -22,7 +22,7 @@ const TELLING = "revocations:telling";
 const TELL_AGAIN_MS = 75_000;
 /** After a Hub or a Directory that failed. */
 const RETRY_MS = 10_000;
-/** So many namespaces that were not reached are remembered. */
+/** Of namespaces that did not answer, this many are remembered. */
 const MISSED_MAX = NAMESPACES_TOLD_AT_ONCE;
 /** Then a Hub that fails is given up: none hangs for so long without being reset, which ends its connections. */
 const GIVE_UP_MS = 15 * 60_000;
@@ -35,9 +35,9 @@ interface Telling {
   readonly isAgain: boolean;
   /** The last namespace that was told, in the Directory of the deployment. */
   readonly after: string | null;
-  /** Namespaces that were not reached: they are told again when all others are. Release 0.4 stores none. */
+  /** Namespaces that did not answer: they are called again behind the last page. Release 0.4 stores none. */
   readonly missed?: readonly string[];
-  /** All have been told, or missed: those that were missed are told. */
+  /** Every page was called: from now on only the namespaces in `missed` are. */
   readonly isRetry?: boolean;
 }
 
@@ -53,7 +53,7 @@ export interface Told {
  * Tells those that may have connections of revoked tokens.
  *
  * @param after in the Directory of the deployment: the last namespace that was told
- * @param missed in the Directory of the deployment: only these namespaces are told
+ * @param missed in the Directory of the deployment: calls these namespaces alone; null for the next page
  */
 type Tell = (
   list: Revocations,
@@ -121,14 +121,14 @@ export class RevokedTokens {
     const { changedAtMs, isAgain, isRetry = false, missed: before = [] } = telling;
     const told = await this.#tell(this.list, telling.after, isRetry ? before : null);
     const all = isRetry ? told.missed : [...before, ...told.missed];
-    // The others are told again with all.
+    // Those beyond the limit are called with all others, after `TELL_AGAIN_MS`.
     const missed = all.slice(0, MISSED_MAX);
     if (told.after !== null) return { ...telling, missed, after: told.after, dueAtMs: presentMs() };
     const nowMs = presentMs();
-    // Those that have heard hear once more then, whoever is silent.
+    // The second round for all does not wait for those that do not answer.
     const isDueForAll = !isAgain && nowMs >= changedAtMs + TELL_AGAIN_MS;
     if (missed.length > 0 && !isDueForAll && nowMs < changedAtMs + GIVE_UP_MS) {
-      return { ...telling, missed, isRetry: true, after: null, dueAtMs: presentMs() + RETRY_MS };
+      return { ...telling, missed, isRetry: true, after: null, dueAtMs: nowMs + RETRY_MS };
     }
     if (isAgain) return null;
     return { changedAtMs, dueAtMs: changedAtMs + TELL_AGAIN_MS, isAgain: true, after: null };

@@ -5,10 +5,9 @@
 import { presentMs } from "../../base/clock.ts";
 import type { ShardState, Verdict } from "../../base/calls/splits.ts";
 import type { Environment } from "../../base/environment.ts";
-import { shardName } from "../../base/names.ts";
 import type { Settings } from "../../base/settings.ts";
 import type { Timers } from "../../base/timers.ts";
-import { KeyHash } from "../../dispatch/placement.ts";
+import type { KeyHash } from "../../dispatch/placement.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Placement } from "../../wire/batch.ts";
 import { Adoption } from "./adoption.ts";
@@ -32,6 +31,8 @@ interface SplitsHost extends Timers {
   readonly own: OwnRange;
   readonly walks: Walks;
   readonly claim: ShardClaim;
+  /** Says where keys lie on the circle. */
+  readonly hasher: KeyHash;
   /** Executes what writes; a failure resets the object. */
   write(write: () => void): void;
   /** Resolves when all that was written is on disk. */
@@ -56,9 +57,7 @@ export class ShardSplits {
   readonly #load: LoadWatch;
 
   constructor(env: Environment, host: SplitsHost) {
-    const { settings, own, walks, claim } = host;
-    const { namespace } = shardName.parse(host.name);
-    const hasher = new KeyHash(namespace, settings.SHARD_SECRET);
+    const { settings, own, walks, claim, hasher } = host;
     this.#host = host;
     this.splitting = new Splitting(env, {
       ...host,

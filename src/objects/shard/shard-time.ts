@@ -52,7 +52,7 @@ export class ShardTime {
     });
   }
 
-  /** The shard goes on where that fails, as a full disk serves reads. */
+  /** A failure does not reset the shard: reads go on though the disk is full. */
   #storeClock(): void {
     const host = this.#host;
     const { name, engine, journal, alarm } = host;

@@ -96,8 +96,8 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     const hashKey = readHashKey(ctx.storage.sql) ?? randomHashKey();
     this.#engine = newEngine(this.#settings, hashKey);
     const { namespace, place } = shardName.parse(ctx.id.name!);
-    const hash = new KeyHash(namespace, this.#settings.SHARD_SECRET);
-    this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey, hash);
+    const hasher = new KeyHash(namespace, this.#settings.SHARD_SECRET);
+    this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey, hasher);
     const timers = timersOf(ctx, scheduler);
     this.#own = new OwnRange(place, this.#journal);
     this.#walks = new Walks(new TableOrder(hashKey), {
@@ -130,6 +130,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       own: this.#own,
       walks: this.#walks,
       claim: this.#claim,
+      hasher,
       onActive: async () => await this.#goOn(),
       onChange: () => this.#counts.reportNow(),
       setAlarm: async () => await this.#alarm.setForNext(),

@@ -412,7 +412,7 @@ export class Splitting {
 
   /**
    * Tells the shard that this one has its range from, which may be on the way of doors to keys of here, where other ranges
-   * begin. If it can't be reached for a while, or has no data, it is told at the next start.
+   * begin. Where it has no data, or does not answer for about a minute, the next start tells it.
    */
   async #hint(): Promise<void> {
     if (this.#isHinting) return;
@@ -430,7 +430,7 @@ export class Splitting {
   async #sendHint({ parent, gone }: SplitRows): Promise<boolean | null> {
     try {
       if (!(await this.#shardAt(parent!).noteSplit([...gone]))) return false;
-      // A full disk may refuse the row: then it is told again.
+      // If a full disk refuses this row, the next attempt tells the same again.
       this.#host.journal.split.noteHinted(gone.length);
       return true;
     } catch {
