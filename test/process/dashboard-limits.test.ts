@@ -5,11 +5,11 @@ import { startDashboard, type Dashboard } from "../support/process/dashboard-bro
 import {
   button,
   dialogOf,
+  eventually,
   expectWhole,
   gone,
   IS_BLIND,
   Pages,
-  PATIENT,
   row,
   see,
   START_TIMEOUT_MS,
@@ -83,9 +83,9 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
         const viewport = { width, height: 900 };
         const page = await open("limits", { viewport, colorScheme });
         await button(page, "login").first().waitFor();
-        await expect
-          .poll(async () => await tileOf(page, "Refused per second").textContent(), PATIENT)
-          .toMatch(/\d/);
+        await eventually(
+          async () => await tileOf(page, "Refused per second").textContent(),
+        ).toMatch(/\d/);
         await expectWhole(page, width);
         await pages.picture(`limits-${width}-${colorScheme}`);
         await button(page, "api").first().click();
@@ -111,19 +111,19 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
       page,
       "66 % of the decisions of the last minute were made by callers from allowances",
     );
-    await expect
-      .poll(async () => await tileOf(page, "Granted per second").textContent(), PATIENT)
-      .toMatch(/^4\d\.\d$/);
+    await eventually(async () => await tileOf(page, "Granted per second").textContent()).toMatch(
+      /^4\d\.\d$/,
+    );
     await button(page, "Refused").click();
     await button(page, "Refused").click();
     const first = page.locator("table[aria-label=Limiters] tbody tr .link").first();
-    await expect.poll(async () => await first.textContent(), PATIENT).toBe("api");
+    await eventually(async () => await first.textContent()).toBe("api");
     await button(page, "Refused share").click();
     await button(page, "Refused share").click();
-    await expect.poll(async () => await first.textContent(), PATIENT).toBe("login");
+    await eventually(async () => await first.textContent()).toBe("login");
     await page.getByRole("searchbox").fill("sign");
     await gone(row(page, "api").getByRole("meter"));
-    expect(page.url()).toMatch(/#limits\?sort=-refused_share&filter=sign$/);
+    await eventually(() => page.url()).toMatch(/#limits\?sort=-refused_share&filter=sign$/);
     await page.reload();
     await see(row(page, "signup@eu"), "< 0.1");
     expect(await row(page, "api").getByRole("meter").count()).toBe(0);
@@ -147,10 +147,10 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     const page = await open("limits");
     await row(page, "login").first().getByRole("button").first().click();
     await page.getByRole("heading", { level: 1, name: "Limit login" }).waitFor();
-    await expect
-      .poll(async () => await page.evaluate(() => document.activeElement?.id), PATIENT)
-      .toBe("screen-title");
-    expect(page.url()).toMatch(/#limits\?limit=login$/);
+    await eventually(async () => await page.evaluate(() => document.activeElement?.id)).toBe(
+      "screen-title",
+    );
+    await eventually(() => page.url()).toMatch(/#limits\?limit=login$/);
     await see(page, "918 – 930");
     await page.reload();
     await see(page, "918 – 930");
@@ -159,7 +159,7 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     await page.goForward();
     await button(page, "All limits").click();
     await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
-    expect(page.url()).toMatch(/#limits$/);
+    await eventually(() => page.url()).toMatch(/#limits$/);
   });
 
   it.each([
@@ -173,7 +173,7 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
       for (const text of texts) await see(dialogOf(page), text);
       await page.keyboard.press("Escape");
       await gone(page.locator("dialog[open]"));
-      await expect.poll(() => page.url(), PATIENT).toMatch(new RegExp(`#limits\\?limit=${limit}$`));
+      await eventually(() => page.url()).toMatch(new RegExp(`#limits\\?limit=${limit}$`));
     },
   );
 
@@ -183,9 +183,9 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     await button(keys, "\\xff\\x00\\xfe").click();
     await see(dialogOf(page), "This record is gone");
     await page.keyboard.press("Escape");
-    expect(await keys.getByRole("row").count()).toBe(9);
+    await eventually(async () => await keys.getByRole("row").count()).toBe(9);
     await button(keys, "Show all 13").click();
-    await expect.poll(async () => await keys.getByRole("row").count(), PATIENT).toBe(14);
+    await eventually(async () => await keys.getByRole("row").count()).toBe(14);
   });
 
   it("the chart begins with the last hour, and shows what comes when asked", async () => {
@@ -198,13 +198,15 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     const plot = (await chart(page).boundingBox())!;
     await page.mouse.move(plot.x + plot.width / 2, plot.y + plot.height / 2);
     // 45.42 are granted per second, by waves of half as much.
-    await expect.poll(async () => Number(await figure.textContent()), PATIENT).toBeGreaterThan(20);
+    await eventually(async () => Number(await figure.textContent())).toBeGreaterThan(20);
     await button(page, "Last 3 minutes").click();
     await chart(page)
       .and(page.getByRole("img", { name: /three minutes/ }))
       .waitFor();
-    expect(page.url()).toMatch(/#limits\?range=live$/);
-    expect(await button(page, "Last 3 minutes").getAttribute("aria-pressed")).toBe("true");
+    await eventually(() => page.url()).toMatch(/#limits\?range=live$/);
+    await eventually(
+      async () => await button(page, "Last 3 minutes").getAttribute("aria-pressed"),
+    ).toBe("true");
     await page.reload();
     await chart(page)
       .and(page.getByRole("img", { name: /three minutes/ }))
@@ -237,9 +239,11 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     const page = await open("limits?limit=api");
     await page.getByRole("link", { name: "Try a limiter" }).click();
     await page.getByRole("heading", { level: 1, name: "Limiter" }).waitFor();
-    expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("api");
+    await eventually(async () => await page.getByLabel("Name", { exact: true }).inputValue()).toBe(
+      "api",
+    );
     const current = page.getByRole("navigation").locator("[aria-current=page]");
-    expect(await current.textContent()).toBe("Limits");
+    await eventually(async () => await current.textContent()).toBe("Limits");
     await page.getByRole("link", { name: "All limits" }).click();
     await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
   });
@@ -251,10 +255,10 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
     const focused = async (): Promise<string | null> =>
       await page.evaluate(() => document.activeElement!.textContent);
-    await expect.poll(focused, PATIENT).toBe("Limits");
+    await eventually(focused).toBe("Limits");
     await button(page.getByRole("table", { name: "Limiters" }), "api").focus();
     await page.keyboard.press("Enter");
-    await expect.poll(focused, PATIENT).toBe("Limit api");
+    await eventually(focused).toBe("Limit api");
     await button(page, "ada").first().focus();
     await page.keyboard.press("Enter");
     await see(dialogOf(page), "Token bucket");
@@ -262,9 +266,9 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     await page.waitForTimeout(2500);
     await page.keyboard.press("Escape");
     await gone(page.locator("dialog[open]"));
-    await expect.poll(focused, PATIENT).toBe("ada");
+    await eventually(focused).toBe("ada");
     // A step back of the test does not wait for the one of the window.
-    await expect.poll(() => page.url(), PATIENT).toMatch(/#limits\?limit=api$/);
+    await eventually(() => page.url()).toMatch(/#limits\?limit=api$/);
     await page.goBack();
     await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
     await page.keyboard.press("/");
@@ -301,7 +305,7 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     page.on("request", (request) => {
       if (request.url().endsWith("/v1/limits")) asked++;
     });
-    await expect.poll(() => asked, PATIENT).toBeGreaterThan(1);
+    await eventually(() => asked).toBeGreaterThan(1);
     await page.getByRole("link", { name: "Semaphores" }).click();
     await see(page, "Semaphores");
     const before = asked;

@@ -4,10 +4,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startDashboard, type Dashboard } from "../support/process/dashboard-browser.ts";
 import {
   button,
+  eventually,
   gone,
   IS_BLIND,
   Pages,
-  PATIENT,
   row,
   see,
   START_TIMEOUT_MS,
@@ -28,7 +28,7 @@ async function use(namespace: string): Promise<void> {
   await fetch(`${dashboard.url}/v1/limits/api/ada`, { method: "POST", headers, body });
   const listed = async (): Promise<string> =>
     await (await fetch(`${dashboard.url}/v1/namespaces`)).text();
-  await expect.poll(listed, PATIENT).toContain(`"${namespace}"`);
+  await eventually(listed).toContain(`"${namespace}"`);
 }
 
 describe.skipIf(IS_BLIND)(
@@ -54,7 +54,7 @@ describe.skipIf(IS_BLIND)(
       const page = await open("/dashboard#limits");
       await row(page, "api").first().waitFor();
       await see(page.locator(".rights"), "my-app");
-      expect(page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
+      await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
     });
 
     it("an empty screen Limits names the namespaces with records, and leads to them", async () => {
@@ -63,7 +63,7 @@ describe.skipIf(IS_BLIND)(
       await see(page.locator(".rights"), "default");
       await button(page, "my-app").click();
       await row(page, "api").first().waitFor();
-      expect(page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
+      await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
     });
 
     it("where several namespaces have records, the dashboard lets its user choose", async () => {
@@ -71,10 +71,10 @@ describe.skipIf(IS_BLIND)(
       const page = await open("/dashboard#limits");
       await see(page, "Nothing in the namespace default: choose one with records.");
       const choices = page.locator(".choices li");
-      expect(await choices.allInnerTexts()).toEqual(["my-app", "shop"]);
+      await eventually(async () => await choices.allInnerTexts()).toEqual(["my-app", "shop"]);
       await button(page, "shop").click();
       await row(page, "api").first().waitFor();
-      expect(page.url()).toMatch(/\/dashboard\?namespace=shop#limits$/);
+      await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=shop#limits$/);
     });
 
     it("the namespace `default` is opened where it has records of its own", async () => {

@@ -7,6 +7,7 @@ import {
   ALL_SCOPES,
   button,
   dialogOf,
+  eventually,
   gone,
   IS_BLIND,
   Pages,
@@ -92,7 +93,11 @@ describe.skipIf(IS_BLIND)("the dashboard below a prefix", () => {
     const page = await open("bob", "/dashboard");
     await see(page.locator(".rights"), /^read$/);
     const links = page.getByRole("navigation").getByRole("link");
-    expect(await links.allInnerTexts()).toEqual(["Records", "Semaphores", "Limiter"]);
+    await eventually(async () => await links.allInnerTexts()).toEqual([
+      "Records",
+      "Semaphores",
+      "Limiter",
+    ]);
     await page.goto(`${proxy.url}/dashboard#overview`);
     await see(page, "This session lacks the scope admin");
   });
@@ -152,9 +157,14 @@ describe.skipIf(IS_BLIND)("the dashboard inside a Worker", () => {
     await page.goto(`${dashboard.url}/dashboard/`);
     await see(page.locator(".rights"), /^app$/);
     await see(page.locator(".rights"), "read, write, publish, subscribe");
-    expect(page.url()).toBe(`${dashboard.url}/dashboard`);
+    await eventually(() => page.url()).toBe(`${dashboard.url}/dashboard`);
     const links = page.getByRole("navigation").getByRole("link");
-    expect(await links.allInnerTexts()).toEqual(["Records", "Channels", "Semaphores", "Limiter"]);
+    await eventually(async () => await links.allInnerTexts()).toEqual([
+      "Records",
+      "Channels",
+      "Semaphores",
+      "Limiter",
+    ]);
     for (const key of ["ada:1", "bob:1"]) {
       await page.goto(`${dashboard.url}/dashboard#records`);
       await button(page, "New record").click();
@@ -193,7 +203,7 @@ describe.skipIf(IS_BLIND)("the dashboard inside a Worker", () => {
       await see(page.locator(".rights"), /^app$/);
       await button(page, "Keyboard shortcuts and help").click();
       await see(dialogOf(page), "Refresh the screen");
-      expect(await links.count()).toBe(count);
+      await eventually(async () => await links.count()).toBe(count);
     }
   });
 });

@@ -7,9 +7,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startDashboard, type Dashboard } from "../support/process/dashboard-browser.ts";
 import {
   button,
+  eventually,
   IS_BLIND,
   Pages,
-  PATIENT,
   see,
   START_TIMEOUT_MS,
   TOKEN_SECRET,
@@ -52,15 +52,12 @@ describe.skipIf(IS_BLIND)("the API reference", () => {
       await operation(page, "incrementCounter").waitFor();
       for (const width of [1280, 400, 320]) {
         await page.setViewportSize({ width, height: 900 });
-        await expect
-          .poll(
-            async () => await page.evaluate(() => document.documentElement.scrollWidth),
-            PATIENT,
-          )
-          .toBe(width);
+        await eventually(
+          async () => await page.evaluate(() => document.documentElement.scrollWidth),
+        ).toBe(width);
         await pages.picture(`docs-${width}-${colorScheme}`);
       }
-      expect(await page.getByRole("main").count()).toBe(1);
+      await eventually(async () => await page.getByRole("main").count()).toBe(1);
       const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
       expect(Number(/\d+/.exec(ground)![0]) < 128).toBe(colorScheme === "dark");
       await page.getByRole("link", { name: "Dashboard", exact: true }).click();
@@ -72,13 +69,13 @@ describe.skipIf(IS_BLIND)("the API reference", () => {
     const page = await open(undefined, "/docs#shard_full");
     const shown = page.locator("tr.shown");
     await shown.waitFor();
-    expect(await shown.textContent()).toMatch(/^\s*shard_full\s*507/);
-    await expect
-      .poll(async () => await shown.evaluate((row) => row.getBoundingClientRect().top), PATIENT)
-      .toBeGreaterThan(0);
+    await eventually(async () => await shown.textContent()).toMatch(/^\s*shard_full\s*507/);
+    await eventually(
+      async () => await shown.evaluate((row) => row.getBoundingClientRect().top),
+    ).toBeGreaterThan(0);
     await page.evaluate(() => (location.hash = "#key_absent"));
     await shown.filter({ hasText: "key_absent" }).waitFor();
-    expect(await shown.count()).toBe(1);
+    await eventually(async () => await shown.count()).toBe(1);
   });
 
   it("the API reference finds operations by their names", async () => {

@@ -6,6 +6,7 @@ import {
   ALL_SCOPES,
   button,
   dialogOf,
+  eventually,
   gone,
   IS_BLIND,
   Pages,
@@ -86,7 +87,7 @@ describe.skipIf(IS_BLIND)("the dashboard, with tokens", () => {
       .first()
       .click();
     await button(page, "mine").waitFor();
-    expect(page.url()).toMatch(/\?namespace=my-app#records$/);
+    await eventually(() => page.url()).toMatch(/\?namespace=my-app#records$/);
     expect(page.url()).not.toContain("ey");
     await page.reload();
     await button(page, "mine").waitFor();
@@ -106,7 +107,7 @@ describe.skipIf(IS_BLIND)("the dashboard, with tokens", () => {
     expect(await button(page, /choose another/).count()).toBe(0);
     await page.goto(`${dashboard.url}/dashboard?namespace=other#records`);
     await see(page.locator(".rights"), "my-app");
-    expect(page.url()).toMatch(/\?namespace=my-app#records$/);
+    await eventually(() => page.url()).toMatch(/\?namespace=my-app#records$/);
     await page.reload();
     await see(page.locator(".rights"), "my-app");
   });
@@ -132,7 +133,11 @@ describe.skipIf(IS_BLIND)("the dashboard, with tokens", () => {
       await button(page, `views:${width}`).waitFor();
       await pages.picture(`read-only-records-${width}-light`);
       const links = page.getByRole("navigation").getByRole("link");
-      expect(await links.allInnerTexts()).toEqual(["Records", "Semaphores", "Limiter"]);
+      await eventually(async () => await links.allInnerTexts()).toEqual([
+        "Records",
+        "Semaphores",
+        "Limiter",
+      ]);
       expect(await button(page, "New record").count()).toBe(0);
       for (const [key, name] of [
         ["counter", `views:${width}`],

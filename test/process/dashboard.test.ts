@@ -5,11 +5,11 @@ import { startDashboard, type Dashboard } from "../support/process/dashboard-bro
 import {
   button,
   dialogOf,
+  eventually,
   expectWhole,
   gone,
   IS_BLIND,
   Pages,
-  PATIENT,
   row,
   SCREENS,
   see,
@@ -59,9 +59,9 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
         await page.getByRole("heading", { level: 1, name: new RegExp(screen, "i") }).waitFor();
         await gone(page.locator(".skeleton"));
         if (screen === "overview")
-          await expect
-            .poll(async () => await tileOf(page, "Requests per second").textContent(), PATIENT)
-            .toMatch(/\d/);
+          await eventually(
+            async () => await tileOf(page, "Requests per second").textContent(),
+          ).toMatch(/\d/);
         await expectWhole(page, width);
         await pages.picture(`${screen}-${width}-${colorScheme}`);
       }
@@ -106,24 +106,24 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
       }).observe({ type: "layout-shift", buffered: true });
     });
     await see(page, "Live");
-    await expect
-      .poll(async () => await tileOf(page, "Keys").textContent(), PATIENT)
-      .toMatch(/^\d+$/);
+    await eventually(async () => await tileOf(page, "Keys").textContent()).toMatch(/^\d+$/);
     const load = setInterval(() => {
       void dashboard.send("POST", "/v1/counters/load/increment", { ttlMs: 60_000 });
     }, 50);
     try {
-      await expect
-        .poll(async () => Number(await tileOf(page, "Requests per second").textContent()), PATIENT)
-        .toBeGreaterThan(2);
+      await eventually(async () =>
+        Number(await tileOf(page, "Requests per second").textContent()),
+      ).toBeGreaterThan(2);
       await see(page.locator(".legend"), "increment");
     } finally {
       clearInterval(load);
     }
     await see(page.locator(".tile"), /^[\d,]+ since start$/);
-    expect(await page.locator("table[aria-label=Shards] tbody tr").count()).toBe(1);
+    await eventually(
+      async () => await page.locator("table[aria-label=Shards] tbody tr").count(),
+    ).toBe(1);
     await see(page, /of 24\.0 MiB/);
-    expect(await page.locator(".plot canvas").count()).toBe(1);
+    await eventually(async () => await page.locator(".plot canvas").count()).toBe(1);
     const shifted = await page.evaluate(() => (window as unknown as { shifted: number }).shifted);
     expect(shifted).toBeLessThan(0.05);
   });
@@ -134,19 +134,23 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     const { shards: before } = await shardsOf();
     const circle = page.getByRole("img", { name: /^Circle: / });
     await circle.waitFor();
-    expect(await circle.locator(".ring-range").count()).toBe(before.length);
-    expect(await page.getByRole("row").count()).toBe(1 + before.length);
+    await eventually(async () => await circle.locator(".ring-range").count()).toBe(before.length);
+    await eventually(async () => await page.getByRole("row").count()).toBe(1 + before.length);
     const begun = (await dashboard.send("POST", "/v1/shards/split", {
       namespace: "default",
       shard: before[0]!.shard,
     })) as { newShard: string };
-    await expect
-      .poll(async () => (await shardsOf()).shards.map(({ shard }) => shard), PATIENT)
-      .toContain(begun.newShard);
+    await eventually(async () => (await shardsOf()).shards.map(({ shard }) => shard)).toContain(
+      begun.newShard,
+    );
     await page.getByRole("button", { name: "Refresh" }).click();
     await see(page, begun.newShard);
-    expect(await circle.getAttribute("aria-label")).toContain(`${before.length + 1} shards`);
-    expect(await circle.locator(".ring-range").count()).toBe(before.length + 1);
+    await eventually(async () => await circle.getAttribute("aria-label")).toContain(
+      `${before.length + 1} shards`,
+    );
+    await eventually(async () => await circle.locator(".ring-range").count()).toBe(
+      before.length + 1,
+    );
   });
 
   it("the dashboard asks for figures only while it is visible", async () => {
@@ -171,13 +175,13 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await button(page, "Next").click();
     await button(page, "page:150").waitFor();
     expect(await button(page, "page:149").count()).toBe(0);
-    expect(await button(page, "Next").isDisabled()).toBe(true);
+    await eventually(async () => await button(page, "Next").isDisabled()).toBe(true);
     await button(page, "Previous").click();
     await button(page, "page:149").waitFor();
     const left = row(page, "page:100").locator("time");
     const before = await left.textContent();
     expect(before).toMatch(/^5\d min \d\d s$|^1 h 00 min$/);
-    await expect.poll(async () => await left.textContent(), PATIENT).not.toBe(before);
+    await eventually(async () => await left.textContent()).not.toBe(before);
     await page.getByRole("searchbox").fill("nothing");
     await see(page, "No record matches");
   });
@@ -190,7 +194,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await page.getByLabel("Kind").selectOption("Buffers");
     // A buffer of no limit is in the list before and after, so only the limit's row tells when the filter has taken effect.
     await button(page, "api:ada").waitFor({ state: "detached" });
-    expect(await button(page, "json").count()).toBe(1);
+    await eventually(async () => await button(page, "json").count()).toBe(1);
     await page.getByLabel("Kind").selectOption("Limits");
     await button(page, "api:ada").waitFor();
     expect(
@@ -199,7 +203,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
         .getByRole("button", { name: /^(json|large)$/ })
         .count(),
     ).toBe(0);
-    expect(page.url()).toMatch(/#records\?kind=limit$/);
+    await eventually(() => page.url()).toMatch(/#records\?kind=limit$/);
   });
 
   it("records are sorted by a column, as the address says", async () => {
@@ -209,13 +213,13 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
       await page.locator("tbody tr .link").first().textContent();
     await button(page, "Content").click();
     await button(page, "Content").click();
-    await expect.poll(first, PATIENT).toBe("page:149");
-    expect(page.url()).toMatch(/#records\?prefix=page%3a&sort=-content$/);
+    await eventually(first).toBe("page:149");
+    await eventually(() => page.url()).toMatch(/#records\?prefix=page%3a&sort=-content$/);
     await page.reload();
     await button(page, "page:149").waitFor();
-    expect(await first()).toBe("page:149");
+    await eventually(first).toBe("page:149");
     const head = page.getByRole("columnheader", { name: "Content" });
-    expect(await head.getAttribute("aria-sort")).toBe("descending");
+    await eventually(async () => await head.getAttribute("aria-sort")).toBe("descending");
   });
 
   it.each([
@@ -227,17 +231,17 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
       const page = await open(undefined, screen);
       await button(page, name).click();
       await see(dialogOf(page), text);
-      expect(page.url()).toMatch(new RegExp(`#${screen}\\?\\w+=${name}$`));
+      await eventually(() => page.url()).toMatch(new RegExp(`#${screen}\\?\\w+=${name}$`));
       await page.reload();
       await see(dialogOf(page), text);
       await page.goBack();
       await gone(page.locator("dialog[open]"));
-      expect(page.url()).toMatch(new RegExp(`#${screen}$`));
+      await eventually(() => page.url()).toMatch(new RegExp(`#${screen}$`));
       await page.goForward();
       await see(dialogOf(page), text);
       await page.keyboard.press("Escape");
       await gone(page.locator("dialog[open]"));
-      await expect.poll(() => page.url(), PATIENT).toMatch(new RegExp(`#${screen}$`));
+      await eventually(() => page.url()).toMatch(new RegExp(`#${screen}$`));
       await button(page, name).waitFor();
     },
   );
@@ -245,9 +249,9 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
   it("an expired record is shown as gone", async () => {
     await dashboard.send("PUT", "/v1/counters/a-short-one", { quota: 1, ttlMs: 4000 });
     const page = await open(undefined, "records");
-    await expect
-      .poll(async () => await row(page, "a-short-one").locator("time").textContent(), PATIENT)
-      .toBe("expired");
+    await eventually(async () => await row(page, "a-short-one").locator("time").textContent()).toBe(
+      "expired",
+    );
     await button(page, "a-short-one").click();
     await see(dialogOf(page), "This record is gone");
   });
@@ -261,9 +265,9 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await dialog.getByLabel("How").first().selectOption("increase");
     await dialog.getByLabel("Amount").fill("18446744073709551610");
     await button(dialog, "Change quota").click();
-    await expect
-      .poll(async () => await quota.textContent(), PATIENT)
-      .toBe("Quota: 18,446,744,073,709,551,615");
+    await eventually(async () => await quota.textContent()).toBe(
+      "Quota: 18,446,744,073,709,551,615",
+    );
     await button(dialog, "Change quota").click();
     await see(dialog, "not_applied");
     await dialog.getByLabel("Amount").fill("-1");
@@ -290,18 +294,20 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     const dialog = dialogOf(page);
     const value = dialog.getByLabel("Value", { exact: true });
     await button(page, "json").click();
-    expect(await value.textContent()).toBe('{\n  "a": [\n    1,\n    2\n  ]\n}');
+    await eventually(async () => await value.textContent()).toBe(
+      '{\n  "a": [\n    1,\n    2\n  ]\n}',
+    );
     await button(dialog, "Hex").click();
-    expect(await value.textContent()).toContain("7b 22 61 22");
+    await eventually(async () => await value.textContent()).toContain("7b 22 61 22");
     await page.keyboard.press("Escape");
     await button(page, "bytes").click();
-    expect(await value.textContent()).toMatch(/^000000 {2}ff 00 01 02/);
+    await eventually(async () => await value.textContent()).toMatch(/^000000 {2}ff 00 01 02/);
     await page.keyboard.press("Escape");
     await button(page, "api:ada").click();
     await see(dialog, "Token bucket");
     await see(dialog, "Tokens left");
     await button(dialog, "Text").click();
-    expect(await value.textContent()).toMatch(/^12\|7\|/);
+    await eventually(async () => await value.textContent()).toMatch(/^12\|7\|/);
   });
 
   it("a buffer can be set, unless it was changed meanwhile", async () => {
@@ -362,7 +368,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await dashboard.send("POST", "/v1/channels/news", { payloadBase64: "/wD+" });
     await see(tail, "ff 00 fe");
     await see(tail, "2 messages");
-    expect(await tail.locator("li").count()).toBe(2);
+    await eventually(async () => await tail.locator("li").count()).toBe(2);
     await button(page, "Refresh").click();
     await see(row(page, "news"), "1");
     await button(tail, "Stop").click();
@@ -377,9 +383,9 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     let replies = 0;
     socket.addEventListener("message", () => replies++);
     socket.send(WHOAMI);
-    await expect.poll(() => replies, PATIENT).toBe(1);
+    await eventually(() => replies).toBe(1);
     socket.send(increment("shown:counter", { ttlMs: 60_000 }).frame);
-    await expect.poll(() => replies, PATIENT).toBe(2);
+    await eventually(() => replies).toBe(2);
     const page = await open(undefined, "connections");
     const listed = page.getByRole("row").filter({ hasText: "WebSocket" });
     await see(listed.getByRole("cell"), "2");
@@ -390,7 +396,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await page.keyboard.press("Escape");
     socket.close();
     await page.getByLabel("Refresh interval").selectOption("Every 5 s");
-    await expect.poll(async () => await page.getByText("No connections").count(), PATIENT).toBe(1);
+    await eventually(async () => await page.getByText("No connections").count()).toBe(1);
   });
 
   it("a lease can be acquired by hand, is shown with its holder, and can be released", async () => {
@@ -423,12 +429,9 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
       const before = await page.locator(".history li").count();
       const isFirst = (await result.count()) === 0;
       await button(page, name).click();
-      await expect
-        .poll(
-          async () => (isFirst ? await result.count() : await page.locator(".history li").count()),
-          PATIENT,
-        )
-        .toBe(isFirst ? 1 : before + 1);
+      await eventually(async () =>
+        isFirst ? await result.count() : await page.locator(".history li").count(),
+      ).toBe(isFirst ? 1 : before + 1);
       return (await result.textContent())!;
     };
     expect(await press("Check")).toBe("Granted1 of 2 left");
@@ -437,7 +440,9 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await see(card, /Available again in\s+1 min \d\d s/);
     expect(await press("Refund")).toBe("Refunded1 of 2 left");
     expect(await press("Peek")).toBe("Granted1 of 2 left");
-    expect(await card.getByRole("meter").getAttribute("aria-valuenow")).toBe("50");
+    await eventually(async () => await card.getByRole("meter").getAttribute("aria-valuenow")).toBe(
+      "50",
+    );
     await button(page, "Reset").click();
     await see(page, "No request yet");
     await page.getByLabel("Burst").fill("0");
@@ -454,7 +459,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await button(page, "Check").click();
     await see(page.locator(".answer-head"), "Granted");
     await page.getByLabel("Strategy").selectOption("sliding_window");
-    expect(await page.getByLabel("Limit", { exact: true }).count()).toBe(1);
+    await eventually(async () => await page.getByLabel("Limit", { exact: true }).count()).toBe(1);
     await button(page, "Check").click();
     await see(page, /^The buffer under "other:user:42" holds the state of another strategy/);
     await see(page, "it looks like token_bucket, not sliding_window");
@@ -484,7 +489,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
       await button(page, "Check").click();
       await see(page.locator(".answer-head"), "Granted");
     }
-    expect(await page.locator(".quota-result").count()).toBe(3);
+    await eventually(async () => await page.locator(".quota-result").count()).toBe(3);
     await pages.picture("limiter-composite-1280-light");
     const narrowest = await page
       .locator(".quota select")
@@ -517,22 +522,20 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
       await see(page.locator(".rights"), name);
     };
     // The list has a namespace within seconds of its first record.
-    await expect
-      .poll(async () => {
-        await button(page, /: choose another$/).click();
-        await button(choice, "default").waitFor();
-        const isListed = (await button(choice, "my-app").count()) === 1;
-        await pages.picture("namespaces-320-light");
-        await page.keyboard.press("Escape");
-        return isListed;
-      }, PATIENT)
-      .toBe(true);
+    await eventually(async () => {
+      await button(page, /: choose another$/).click();
+      await button(choice, "default").waitFor();
+      const isListed = (await button(choice, "my-app").count()) === 1;
+      await pages.picture("namespaces-320-light");
+      await page.keyboard.press("Escape");
+      return isListed;
+    }).toBe(true);
     await choose("my-app");
     await button(page, "mine").waitFor();
     expect(await button(page, "large").count()).toBe(0);
-    expect(page.url()).toMatch(/\/dashboard\?namespace=my-app#records$/);
+    await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=my-app#records$/);
     await page.getByRole("link", { name: "Channels" }).click();
-    expect(page.url()).toMatch(/\/dashboard\?namespace=my-app#channels$/);
+    await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=my-app#channels$/);
     const tail = page.locator(".card", { hasText: "Live messages" });
     await tail.getByLabel("Channel").fill("news");
     await button(tail, "Listen").click();
@@ -598,10 +601,10 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await page.keyboard.press("2");
     await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
     await page.waitForTimeout(500);
-    expect(page.url()).toMatch(/#limits$/);
+    await eventually(() => page.url()).toMatch(/#limits$/);
     await page.goBack();
     await button(page, "json").waitFor();
-    expect(page.url()).toMatch(/#records$/);
+    await eventually(() => page.url()).toMatch(/#records$/);
   });
 
   it("a key that asks for the filter before a screen has taken the focus has it", async () => {
@@ -615,7 +618,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await page.keyboard.press("/");
     await page.waitForTimeout(3500);
     await page.keyboard.type("js");
-    expect(await page.getByRole("searchbox").inputValue()).toBe("js");
+    await eventually(async () => await page.getByRole("searchbox").inputValue()).toBe("js");
   });
 
   it("the dashboard can be used with the keyboard alone", async () => {
@@ -623,12 +626,10 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await see(page, "Live");
     await page.keyboard.press("3");
     await button(page, "json").waitFor();
-    await expect
-      .poll(() => page.evaluate(() => document.activeElement?.id), PATIENT)
-      .toBe("screen-title");
+    await eventually(() => page.evaluate(() => document.activeElement?.id)).toBe("screen-title");
     await page.keyboard.press("/");
     await page.keyboard.type("json?");
-    expect(await page.getByRole("searchbox").inputValue()).toBe("json?");
+    await eventually(async () => await page.getByRole("searchbox").inputValue()).toBe("json?");
     await page.keyboard.press("Backspace");
     await see(page, "Keys that begin with “json”");
     await button(page, "json").focus();
@@ -636,13 +637,15 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await dialogOf(page).waitFor();
     await page.keyboard.press("Escape");
     await gone(page.locator("dialog[open]"));
-    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("json");
+    await eventually(
+      async () => await page.evaluate(() => document.activeElement?.textContent),
+    ).toBe("json");
     await page.keyboard.press("?");
     await dialogOf(page).getByLabel("Enable shortcuts of a single key").uncheck();
     await page.keyboard.press("Escape");
     await page.keyboard.press("4");
     await page.waitForTimeout(200);
-    expect(page.url()).toContain("#records");
+    await eventually(() => page.url()).toContain("#records");
   });
 
   it("the dashboard keeps the chosen theme, and follows the system's until then", async () => {
@@ -657,7 +660,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     expect(await scheme()).toBe("light");
     await see(page, "No request yet");
     await page.keyboard.press("t");
-    await expect.poll(scheme, PATIENT).toBe("dark");
+    await eventually(scheme).toBe("dark");
   });
 
   it("nothing moves for users who prefer reduced motion", async () => {

@@ -71,9 +71,14 @@ export const see = async (where: Page | Locator, text: string | RegExp): Promise
 /** For what becomes true within a while. */
 export const PATIENT = { timeout: SEEN_TIMEOUT_MS };
 
+/** Expects something of what a page shows, and reads it until it holds: a page is drawn in steps. */
+export function eventually<T>(read: () => T | Promise<T>): ReturnType<typeof expect.poll<T>> {
+  return expect.poll(read, PATIENT);
+}
+
 /** Waits until nothing of that is there any more. */
 export const gone = async (what: Locator): Promise<void> =>
-  await expect.poll(async () => await what.count(), PATIENT).toBe(0);
+  await eventually(async () => await what.count()).toBe(0);
 
 /** The figure of a tile. */
 export const tileOf = (page: Page, name: string): Locator =>
