@@ -8,7 +8,9 @@ export class Host extends Probe {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    const attachments = ctx.getWebSockets().map((socket) => attachmentText(socket));
+    const attachments = ctx
+      .getWebSockets()
+      .map((socket) => attachmentText(socket) + stateText(socket));
     note("host", `starts with ${attachments.length === 0 ? "no sockets" : attachments.join(", ")}`);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
   }
@@ -41,7 +43,7 @@ export class Host extends Probe {
       this.note(`${message.byteLength} bytes`);
       return;
     }
-    this.note(`${message}, ${attachmentText(socket)}`);
+    this.note(`${message}, ${attachmentText(socket)}${stateText(socket)}`);
     switch (message) {
       case "attach": {
         const attachment = { count: 2 };
@@ -130,6 +132,10 @@ export class Host extends Probe {
     });
   }
 }
+
+/** Only of a socket that is not open. */
+const stateText = ({ readyState }: WebSocket): string =>
+  readyState === WebSocket.OPEN ? "" : `, state ${readyState}`;
 
 function attachmentText(socket: WebSocket): string {
   const { count } = socket.deserializeAttachment() as { count: number };

@@ -236,6 +236,29 @@ export const sockets: readonly Scenario[] = [
     },
   },
   {
+    title:
+      "a socket that closes behind a message which wakes its object is open until the event of its close",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        await lab.evict("Host");
+        socket.send("last");
+        socket.close(4001, "asleep");
+        await lab.until("host", "closed 4001 asleep clean, attachment 1, state 2, 1 sockets");
+        await lab.wait(50);
+      },
+    ],
+    expected: {
+      client: ["re last"],
+      host: [
+        "starts with no sockets",
+        "starts with attachment 1",
+        "last, attachment 1",
+        "closed 4001 asleep clean, attachment 1, state 2, 1 sockets",
+      ],
+    },
+  },
+  {
     title: "an abort cuts all sockets of the object, without any close event there",
     phases: [
       async (lab) => {
