@@ -1,6 +1,6 @@
 /**
  * Builds the dashboard and the API reference into `.wrangler/assets`: what `wrangler dev` and `wrangler deploy` serve at
- * `/dashboard` and `/docs`. It runs with `npm ci` (`prepare` in package.json), `npm start` and `npm run deploy`.
+ * `/dashboard` and `/docs`. It runs behind `npm ci` (`dependencies` in package.json), and with `npm start` and `npm run deploy`.
  */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -72,7 +72,14 @@ const U64_MAX = (1n << 64n) - 1n;
  * Certainly not applied, and worth another try. `batch_version` is not among them: a door of release 0.4.0 answers a whole
  * flush with it although other shards have applied their part.
  */
-const NOT_APPLIED = ["connection_failed", "queue_full", "shard_full"];
+const NOT_APPLIED = [
+  "connection_failed",
+  "queue_full",
+  "shard_full",
+  "shards_unsettled",
+  "bodies_max",
+  "token_expired",
+];
 
 /**
  * Counters whose increments are gathered in memory, and sent together: for statistics, such as views of pages.

@@ -56,7 +56,10 @@ const DOORS = /^\/(?:throttr|yrmcds|channels|v1)\/|^\/(?:health|metrics|openapi\
  *     const response = await routeThrottr(request, env, ctx, {
  *       access: async (request) => {
  *         const user = await userOf(request);
- *         return user === null ? null : { namespace: "my-app", keyPrefixes: [`user:${user.id}:`] };
+ *         if (user === null) return null;
+ *         const prefixes = [`user:${user.id}:`];
+ *         const scopes = ["read", "write"] as const;
+ *         return { namespace: "my-app", scopes, keyPrefixes: prefixes, channelPrefixes: prefixes };
  *       },
  *     });
  *     return response ?? new Response("my application");

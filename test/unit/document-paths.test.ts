@@ -1,4 +1,4 @@
-/** Paths of sources in documents: a reader who looks a name up finds the file. */
+/** Paths of sources in documents, and scripts by their names: what a reader looks up is there. */
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 
@@ -20,4 +20,15 @@ it("the glossary says of each term in which file it lives", () => {
     .filter((line) => line.startsWith("|") && !/^\| (?:term|-)/.test(line));
   expect(rows.length).toBeGreaterThan(40);
   expect(rows.filter((row) => !/\| `src\/[\w./-]+\.ts` +\|$/.test(row))).toEqual([]);
+});
+
+it("scripts of package.json run only scripts that exist", () => {
+  const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as {
+    scripts: Record<string, string>;
+  };
+  const run = Object.values(scripts).flatMap((script) =>
+    [...script.matchAll(/npm run (?:-s )?([\w:-]+)/g)].map(([, name]) => name!),
+  );
+  expect(run.length).toBeGreaterThan(5);
+  expect(run.filter((name) => scripts[name] === undefined)).toEqual([]);
 });

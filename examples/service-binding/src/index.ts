@@ -24,7 +24,7 @@ export default {
   },
 };
 
-/** Makes a report at most once a minute. */
+/** The report of the last minute; callers who find none make one each. */
 async function cachedReport(): Promise<string> {
   const cached = await env.THROTTR.get("report");
   if (cached !== null) return new TextDecoder().decode(cached.value);
@@ -33,7 +33,7 @@ async function cachedReport(): Promise<string> {
   return report;
 }
 
-/** True for the one of all callers who may run the job now. */
+/** True for the one of all callers who may run the job in these ten minutes. */
 async function beginJob(job: string): Promise<boolean> {
   const { applied } = await env.THROTTR.compareAndSet(`job:${job}`, {
     expected: null,
@@ -43,7 +43,7 @@ async function beginJob(job: string): Promise<boolean> {
   return applied;
 }
 
-/** Counts an order once, however often its request is repeated. */
+/** Counts an order once, however often its request is repeated within `IDEMPOTENCY_TTL_MS`. */
 async function countOrder(id: string | null): Promise<bigint> {
   const once = id === null ? {} : { idempotencyKey: `order-${id}` };
   return await env.THROTTR.increment("orders", { ttlMs: 1440 * MINUTE_MS, ...once });
