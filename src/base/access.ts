@@ -37,6 +37,8 @@ export interface Access {
   readonly expiresAtMs: number | null;
   /** Absent without a token, and in the attachments of release 0.4. */
   readonly token?: TokenMark;
+  /** True for the rights of a session of the application around the server, which has no token that could be revoked. */
+  readonly isSession?: boolean;
 }
 
 /** The namespace, or `DEPLOYMENT`, whose list of revoked tokens counts for an access by token. */

@@ -88,6 +88,7 @@ export function accessOfGrant(grant: unknown, isOfSession = false): Access {
     keyPrefixes,
     channelPrefixes,
     expiresAtMs: expiresAtMs as number | null,
+    ...(isOfSession ? { isSession: true } : {}),
   };
 }
 

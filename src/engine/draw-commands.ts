@@ -87,7 +87,8 @@ export class DrawCommands {
     const limiter = this.#limiters.of(frame.bytes, frame.at, frame.end);
     const { key } = frame;
     const nowNs = this.#records.now.toBig();
-    const working = { state: this.#states.find(frame), ttlNs: 0n, isChanged: false };
+    const before = this.#states.find(frame);
+    const working = { state: before, ttlNs: 0n, isChanged: false };
     const { hash } = this.#records.table;
     this.#ledger.cut(key, working.state, limiter, nowNs);
     for (let at = returnsAt; at < returnsEnd; at += DRAW_RETURN_BYTES) {
@@ -99,7 +100,7 @@ export class DrawCommands {
       Object.assign(working, { state: decision.state, ttlNs: decision.ttlNs, isChanged: true });
     }
     if (working.isChanged) {
-      this.#states.store(frame, working.state!, working.ttlNs, this.#ledger.stateEndNs(key));
+      this.#store(frame, before, working.state!, working.ttlNs);
       this.#reservations.noteState(frame, key, working.state!);
     } else if (working.state !== null) this.#records.countRead();
     const leaseNs = BigInt(leaseMs) * NS_PER_MS;
@@ -110,6 +111,17 @@ export class DrawCommands {
     this.#write(key, working.state, drawn, { leaseNs, pauseNs }, nowNs);
     const isAllowed = units >= cost && (cost === 0 || decision.allowed);
     return { isAllowed, cost, granted, refused, hash };
+  }
+
+  /** @throws Refusal when the shard has no room; what is left open belongs to the state before then, as that one is stored */
+  #store(frame: CommandFrame, before: string | null, state: string, ttlNs: bigint): void {
+    const { key } = frame;
+    try {
+      this.#states.store(frame, state, ttlNs, this.#ledger.stateEndNs(key));
+    } catch (error) {
+      if (before !== null) this.#ledger.noteState(key, before);
+      throw error;
+    }
   }
 
   /** Gives back what the return at `at` names, if the draw is known. */

@@ -13,6 +13,7 @@ import {
   SectionFlag,
 } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
+import { Keyspace } from "../wire/keyspace.ts";
 import { anyProtocolByCode } from "../wire/protocols.ts";
 import { Export } from "./export.ts";
 import type { HashKey } from "./hash.ts";
@@ -27,6 +28,7 @@ import { Records } from "./records.ts";
 import { Reservations } from "./reservations.ts";
 import { Recovery } from "./recovery.ts";
 import { Scan } from "./scan.ts";
+import type { ScanQuery } from "./scan-query.ts";
 import { HOLDER_BYTES } from "./semaphores/holder.ts";
 import { LeasePages } from "./semaphores/lease-pages.ts";
 import { SemaphorePages } from "./semaphores/pages.ts";
@@ -219,10 +221,14 @@ export class Engine {
     return this.#limitAll.execute(body, id);
   }
 
-  /** Gives back what `limitAll` has charged under an id, or refuses it when it comes. */
-  cancelLimits(body: Uint8Array, id: string, realMs: number): void {
+  /**
+   * Gives back what `limitAll` has charged under an id, or refuses it when it comes.
+   *
+   * @returns why a key has kept its charge; null where all have given it back
+   */
+  cancelLimits(body: Uint8Array, id: string, realMs: number): Error | null {
     this.#begin(realMs);
-    this.#limitAll.cancel(body, id);
+    return this.#limitAll.cancel(body, id);
   }
 
   /** Before records are changed and requests counted. */
@@ -335,6 +341,14 @@ export class Engine {
   /** Present time of the shard, ms: for intervals, as it never goes back. */
   get nowMs(): number {
     return this.#records.nowMs;
+  }
+
+  /** A step of a removal: see `Scan.remove`. Reservations that are gone take no more memory behind the last one. */
+  remove(query: ScanQuery, cursor: number): ReturnType<Scan["remove"]> {
+    const step = this.scan.remove(query, cursor);
+    const isLast = step.cursor === null;
+    if (isLast && query.keyspace === Keyspace.reservations) this.#reservations.forgetRemoved();
+    return step;
   }
 
   /**

@@ -6,6 +6,7 @@
  */
 import type { Keyspace } from "../wire/keyspace.ts";
 import { compareBytes } from "../wire/bytes.ts";
+import type { PageWriter } from "../wire/page.ts";
 import type { LiveFilter } from "./live.ts";
 import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
@@ -95,11 +96,11 @@ interface FirstKeysOptions {
   readonly keysMax?: number;
   /** Of all rows; a single one may have more. */
   readonly bytesMax?: number;
-  /** The walk ends where there are more live records than these. */
+  /** The walk ends where there are more live records than these, without a key. */
   readonly liveMax?: number;
 }
 
-interface FirstKeysFound {
+export interface FirstKeysFound {
   readonly keys: Uint8Array[];
   /** There are no more keys than these. */
   readonly isAll: boolean;
@@ -150,8 +151,30 @@ export function* firstKeys(
     keysLeft = isCut ? ORDERED_STEP_KEYS : keysLeft - found.length;
     return end;
   });
+  if (live > liveMax) return { keys: [], isAll: false, live };
   if (keysLeft < ORDERED_STEP_KEYS) yield;
   return { ...first.end(), live };
+}
+
+/**
+ * Writes a page of the first keys behind a key. A page that is not the last one has a row at least, which says where the next
+ * one begins: where all records that a walk has found are gone at its end, another walk goes on behind them.
+ *
+ * @param after null for the first page
+ * @param write writes the rows of the keys whose records are still there
+ */
+export function* firstPage(
+  after: Uint8Array | null,
+  walk: (behind: Uint8Array | null) => Steps<FirstKeysFound>,
+  write: (found: FirstKeysFound) => PageWriter,
+): Steps<Uint8Array<ArrayBuffer>> {
+  for (let behind = after; ;) {
+    const found = yield* walk(behind);
+    const page = write(found);
+    const last = found.keys.at(-1);
+    if (!page.isEmpty || found.isAll || last === undefined) return page.take(found.isAll);
+    behind = last;
+  }
 }
 
 /** The hash that comes at an index in the order of hashes of the records in some slots. */

@@ -81,19 +81,28 @@ export class LimitAll {
    * Gives back what a body was charged for under an id, or sees to it that the charge is refused when it comes.
    *
    * @param body as of `execute`
+   * @returns why a key has kept its charge; null where all have given it back
    */
-  cancel(body: Uint8Array, id: string): void {
+  cancel(body: Uint8Array, id: string): Error | null {
     const { ledger, reservations } = this.#parts;
     reservations.ensureLedger();
     const nowNs = this.#records.now.toBig();
     let isKnown = false;
+    let failure: Error | null = null;
     for (const { key, entry, limiter } of this.#chargesOf(readEntries(body)).values()) {
-      const state = this.#states.find(entry);
-      ledger.cut(key, state, limiter, nowNs);
-      const isClosed = this.#giveBack(key, entry, limiter, state, { id, units: Infinity }) !== null;
-      isKnown ||= isClosed;
+      try {
+        const state = this.#states.find(entry);
+        ledger.cut(key, state, limiter, nowNs);
+        const given = this.#giveBack(key, entry, limiter, state, { id, units: Infinity });
+        isKnown ||= given !== null;
+      } catch (error) {
+        // The other keys can give theirs back.
+        if (!isRefusal(error)) throw error;
+        failure = error;
+      }
     }
     if (!isKnown) this.#cancelled.add(id, this.#records.nowMs);
+    return failure;
   }
 
   #decide(entries: readonly LimitEntry[], id: string | null): ReadonlyMap<string, Judged> {
@@ -163,11 +172,16 @@ export class LimitAll {
   ): string | null {
     const { ledger, reservations } = this.#parts;
     const nowNs = this.#records.now.toBig();
-    const closed = ledger.close(key, state, charge, nowNs);
-    if (closed === null || state === null) return null;
-    const given = limiter.giveBack(state, nowNs, closed);
+    const open = ledger.find(key, state, charge.id, nowNs);
+    if (open === null || state === null) return null;
+    const units = Math.min(charge.units, open.units);
+    const given = limiter.giveBack(state, nowNs, { ...open, units });
+    // Without room for the state nothing is given back, so the charge is closed behind it.
+    if (given !== null) {
+      this.#states.store(entry, given.state, given.ttlNs, ledger.stateEndNs(key));
+    }
+    ledger.close(key, state, charge, nowNs);
     if (given === null) return state;
-    this.#states.store(entry, given.state, given.ttlNs, ledger.stateEndNs(key));
     reservations.noteState(entry, key, given.state);
     return given.state;
   }

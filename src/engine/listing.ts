@@ -9,7 +9,7 @@
 import type { Keyspace } from "../wire/keyspace.ts";
 import { PageWriter } from "../wire/page.ts";
 import { FragmentCount, FragmentWriter, listRowBytes } from "../wire/throttr/fragments.ts";
-import { firstKeys, visitKeys } from "./first-keys.ts";
+import { firstKeys, firstPage, visitKeys } from "./first-keys.ts";
 import { LiveFilter } from "./live.ts";
 import type { Records } from "./records.ts";
 import { HASH, KEY_AT, Kind, LOW, type Segment } from "./segment.ts";
@@ -61,19 +61,24 @@ export class Listing {
   ): Steps<Uint8Array<ArrayBuffer>> {
     const records = this.#records;
     const rowBytes = rowBytesOf(query);
-    const { keys, isAll, live } = yield* firstKeys(records, this.#filter(query), after, {
-      bytesOf: (segment, slot) => rowBytes + segment.keyBytesOf(slot),
+    const options = {
+      bytesOf: (segment: Segment, slot: number) => rowBytes + segment.keyBytesOf(slot),
       bytesMax,
       liveMax: recordsMax,
-    });
-    const page = new PageWriter(rowBytes, live);
-    if (live > recordsMax) return page.take(false);
-    visitKeys(records, query.keyspace, keys, (segment, slot) => {
-      const { slots, arena } = segment;
-      const row = page.add(arena, slots[slot + KEY_AT]!, segment.keyBytesOf(slot));
-      this.#writeRow(query, page.view, row, segment, slot);
-    });
-    return page.take(isAll);
+    };
+    return yield* firstPage(
+      after,
+      (behind) => firstKeys(records, this.#filter(query), behind, options),
+      ({ keys, live }) => {
+        const page = new PageWriter(rowBytes, live);
+        visitKeys(records, query.keyspace, keys, (segment, slot) => {
+          const { slots, arena } = segment;
+          const row = page.add(arena, slots[slot + KEY_AT]!, segment.keyBytesOf(slot));
+          this.#writeRow(query, page.view, row, segment, slot);
+        });
+        return page;
+      },
+    );
   }
 
   /**

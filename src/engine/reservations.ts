@@ -133,6 +133,16 @@ export class Reservations {
     return this.#set(stateKey, MARK_ID, [first, right, lineage, opened], state, endNs);
   }
 
+  /** Takes those whose records were removed, with their marks, out of the ledger. */
+  forgetRemoved(): void {
+    const ledger = this.#ledger;
+    ledger.forgetKeys((key) => {
+      const bytes = binaryBytes(key);
+      const stateKey = { bytes, keyAt: 0, keyBytes: bytes.length };
+      return ledger.hasMark(key) && !this.#find(stateKey, MARK_ID);
+    });
+  }
+
   /** Puts the reservations of restored records into the ledger, once. */
   ensureLedger(): void {
     if (!this.#isStale) return;

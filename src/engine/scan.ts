@@ -8,7 +8,7 @@ import { ByteWriter } from "../wire/bytes.ts";
 import { SCAN_ROW_BYTES } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { PageWriter } from "../wire/page.ts";
-import { firstKeys, visitKeys } from "./first-keys.ts";
+import { firstKeys, firstPage, visitKeys } from "./first-keys.ts";
 import { LiveFilter } from "./live.ts";
 import type { Records } from "./records.ts";
 import { HIGH, KEY_AT, Kind, LOW, type Segment } from "./segment.ts";
@@ -75,13 +75,17 @@ export class Scan {
     }
     if (keyspace === Keyspace.holdings) return yield* pages.holders(prefix, after, recordsMax);
     const filter = new LiveFilter(this.#records, keyspace, prefixes, prefix);
-    const found = firstKeys(this.#records, filter, after, { keysMax: recordsMax });
-    const { keys, isAll } = yield* found;
-    const page = new PageWriter(SCAN_ROW_BYTES - 1, keys.length);
-    visitKeys(this.#records, keyspace, keys, (segment, slot) =>
-      writeRow(page, segment, slot, this.#records.realEnd(segment, slot)),
+    return yield* firstPage(
+      after,
+      (behind) => firstKeys(this.#records, filter, behind, { keysMax: recordsMax }),
+      ({ keys }) => {
+        const page = new PageWriter(SCAN_ROW_BYTES - 1, keys.length);
+        visitKeys(this.#records, keyspace, keys, (segment, slot) =>
+          writeRow(page, segment, slot, this.#records.realEnd(segment, slot)),
+        );
+        return page;
+      },
     );
-    return page.take(isAll);
   }
 
   /**

@@ -56,6 +56,10 @@ export class PageWriter {
     return row;
   }
 
+  get isEmpty(): boolean {
+    return this.#out.length === HEADER_BYTES;
+  }
+
   /** @param isLast no rows lie behind those of this page */
   take(isLast: boolean): Uint8Array<ArrayBuffer> {
     this.#out.bytes[1] = isLast ? 1 : 0;

@@ -6,11 +6,17 @@
  */
 import { variableName } from "../base/deployment.ts";
 import type { MiddlewareHandler } from "hono";
+import { stopwatchMs } from "../base/clock.ts";
 import { readSettings, type Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
 import { inOrder } from "./in-order.ts";
 import { BODY_PART_BYTES, BODY_ROOM_BYTES } from "../engine/sizes.ts";
+
+/** How many timeouts a body may take in all, beside the time for its bytes. */
+const STALLS_MAX = 4;
+/** What a body must have beyond that time, in bytes a ms: 16 KiB a second. */
+const BYTES_PER_MS_MIN = 16;
 
 /** Bytes received of unfinished bodies in this isolate, without the first part of each. */
 let unfinishedBytes = 0;
@@ -59,9 +65,14 @@ async function readWhole(
   let buffer = new ArrayBuffer(BODY_PART_BYTES);
   let filled = 0;
   let counted = 0;
+  const sinceMs = stopwatchMs();
   try {
     for (;;) {
       const part = await inTime(source.read(buffer, filled), what, STALL_TIMEOUT_MS);
+      const tookMs = stopwatchMs() - sinceMs;
+      if (tookMs > STALLS_MAX * STALL_TIMEOUT_MS + filled / BYTES_PER_MS_MIN) {
+        throw tooSlow(what, `after ${tookMs} ms it had ${filled} bytes`);
+      }
       const bytes = part.filled - filled;
       ({ buffer, filled } = part);
       if (filled > bytesMax) throw tooLarge(what, bytesMax);
@@ -152,12 +163,7 @@ function chunksOf(body: ReadableStream<Uint8Array>): Source {
 async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Promise<Part> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    reject(
-      new ThrottrError(
-        "body_timeout",
-        `${what} arrived too slowly: fewer than ${BODY_PART_BYTES} bytes within ${timeoutMs} ms (${variableName("STALL_TIMEOUT_MS")})`,
-      ),
-    );
+    reject(tooSlow(what, `fewer than ${BODY_PART_BYTES} bytes within ${timeoutMs} ms`));
   }, timeoutMs);
   try {
     return await Promise.race([part, late]);
@@ -167,6 +173,13 @@ async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Pro
   } finally {
     clearTimeout(timer);
   }
+}
+
+function tooSlow(what: string, how: string): ThrottrError {
+  return new ThrottrError(
+    "body_timeout",
+    `${what} arrived too slowly: ${how} (${variableName("STALL_TIMEOUT_MS")})`,
+  );
 }
 
 /** Without the variable's name: the limit may be that of the body or of a frame. */

@@ -1,6 +1,7 @@
 /** Names in URLs. They are decoded byte by byte, because a key or a channel need not be valid UTF-8. */
 import { ThrottrError } from "../wire/edge/error.ts";
 
+const BEYOND_ASCII = /[^ -~]+/g;
 /** The wire has one byte for the length of a name. */
 const NAME_BYTES_MAX = 255;
 
@@ -15,10 +16,12 @@ type Named = "key" | "channel" | "name" | "lease";
 
 /**
  * The path of a URL exactly as it was sent. The router matches this one; `new URL` would turn `/a/../b` into `/b`, so a
- * channel could be named by another path than the router saw.
+ * channel could be named by another path than the router saw. Only what no URL may have is escaped: some clients, such as curl,
+ * send letters beyond ASCII as they are.
  */
 export function rawPath(url: string): string {
-  return /^[^:]*:\/\/[^/?#]*([^?#]*)/.exec(url)![1]!;
+  const path = /^[^:]*:\/\/[^/?#]*([^?#]*)/.exec(url)![1]!;
+  return path.replace(BEYOND_ASCII, (text) => encodeURIComponent(text.toWellFormed()));
 }
 
 /**

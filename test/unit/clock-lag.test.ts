@@ -319,6 +319,8 @@ describe("limiter states", () => {
     [`cmp1|v2|3|${T}|$v2|8.5|${T}|`, `cmp1|v2|3|${U}|$v2|8.5|${U}|`],
     [`a text with ${T}|${T}`, `a text with ${T}|${T}`],
     ["42|5", "42|5"],
+    [`v1|${T}|admin`, `v1|${T}|admin`],
+    [`12|${T}|\u00ff`, `12|${T}|\u00ff`],
     ["", ""],
   ])("the times in states of %s are moved back", (state, moved) => {
     const bytes = bytesOf(`x${state}y`);

@@ -1,11 +1,12 @@
 /** DRAW in the engine: units that are charged at once, given back once, and lost rather than spent twice. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
+import { Records } from "../../src/engine/records.ts";
 import { LIMIT_COUNTS, LimitRow } from "../../src/engine/limit-figures.ts";
 import { settle, type Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import type { DrawRequest, DrawResult } from "../../src/wire/edge/operations.ts";
-import { edgeBatch, partsOf } from "../support/frames/index.ts";
+import { edgeBatch, partsOf, uuidOfNumber } from "../support/frames/index.ts";
 
 const NOW_MS = 1_700_000_040_000;
 const BUCKET = { strategy: "token_bucket", burst: 100, rate: 10 } as const;
@@ -294,6 +295,19 @@ describe("a malformed draw", () => {
     const shard = new Shard();
     expect(() => shard.call(frameWith(change))).toThrow(code);
     expect(shard.remaining()).toBe(100);
+  });
+
+  it("a draw that a full shard refuses leaves the reservations of its key as they were", () => {
+    const shard = new Shard();
+    const id = uuidOfNumber(1);
+    shard.call(operations.reserve({ ...ADA, strategy: BUCKET, cost: 40, ttlMs: 60_000, id }));
+    const drawn = shard.draw({ cost: 10 });
+    const full = vi.spyOn(Records.prototype, "setBufferFrom").mockReturnValueOnce(false);
+    expect(() => shard.draw({ cost: 1, returns: back(drawn, 10) })).toThrow("shard_full");
+    full.mockRestore();
+    expect(shard.remaining()).toBe(50);
+    const settled = shard.call(operations.settle({ ...ADA, strategy: BUCKET, id, cost: 0 }));
+    expect(settled).toMatchObject({ remaining: 90 });
   });
 
   it("a draw with an idempotency key is refused", () => {

@@ -1,6 +1,7 @@
 /** LIMIT_ALL in the engine: limits of one shard are charged in one step, or none; a charge under an id can be cancelled. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
+import { Records } from "../../src/engine/records.ts";
 import { LIMIT_COUNTS, LIMIT_OUTCOMES, LimitRow } from "../../src/engine/limit-figures.ts";
 import type { LimitAllEntry, LimitAllResult } from "../../src/wire/edge/limit-all.ts";
 import type { LimitStrategy } from "../../src/wire/edge/limit.ts";
@@ -55,8 +56,8 @@ class Shard {
     return resultOf(call, this.engine.limitAll(call.body, id, this.nowMs));
   }
 
-  cancel(requests: readonly LimitAllEntry[], id: string): void {
-    this.engine.cancelLimits(together(...requests).body, id, this.nowMs);
+  cancel(requests: readonly LimitAllEntry[], id: string): Error | null {
+    return this.engine.cancelLimits(together(...requests).body, id, this.nowMs);
   }
 
   remaining({ name, key, strategy }: LimitAllEntry): number {
@@ -370,6 +371,26 @@ describe("a charge under an id", () => {
     shard.cancel(both, "a");
     expect(shard.remaining(user(1))).toBe(8);
     expect(shard.remaining(organisation(1))).toBe(10);
+  });
+
+  it("a cancel gives back what it can, though another record has become a counter, and says so", () => {
+    const shard = new Shard();
+    shard.all(both, "a");
+    shard.call(operations.purge("user:ada"));
+    shard.call(operations.insert("user:ada", { quota: 1, ttlMs: 60_000 }));
+    expect(String(shard.cancel(both, "a"))).toContain("kind_mismatch");
+    expect(shard.remaining(organisation(1))).toBe(10);
+  });
+
+  it("a cancel that a full shard refuses can be made again", () => {
+    const shard = new Shard();
+    shard.all([user(3)], "a");
+    const full = vi.spyOn(Records.prototype, "setBufferFrom").mockReturnValueOnce(false);
+    expect(String(shard.cancel([user(3)], "a"))).toContain("shard_full");
+    full.mockRestore();
+    expect(shard.remaining(user(1))).toBe(7);
+    expect(shard.cancel([user(3)], "a")).toBeNull();
+    expect(shard.remaining(user(1))).toBe(10);
   });
 
   it("a cancel does not look at all open charges of its key", () => {

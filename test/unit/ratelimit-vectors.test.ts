@@ -240,6 +240,11 @@ describe("recorded numbers", () => {
     expect([...numbers.keys()].toSorted()).toEqual(["format_g", "gcra_params", "ttl"]);
   });
 
+  it("the double just below 0.0001 has an exponent, as every smaller one", () => {
+    expect(formatFloat(0.00009999999999999999)).toBe("9.999999999999999e-05");
+    expect(formatFloat(0.0001)).toBe("0.0001");
+  });
+
   it("numbers are formatted and read as recorded, and infinities, which no state holds, are refused", () => {
     for (const { bits, text } of numbers.get("format_g")!) {
       const value = doubleOf(bits);

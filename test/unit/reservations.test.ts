@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { LIMIT_OUTCOMES, LimitRow } from "../../src/engine/limit-figures.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import type { LimitStrategy } from "../../src/wire/edge/limit.ts";
+import { Keyspace } from "../../src/wire/keyspace.ts";
 import { uuidOfNumber } from "../support/frames/index.ts";
 import { ReservingShard, START_MS } from "../support/rate-limits/reserving-shard.ts";
 
@@ -232,6 +233,15 @@ describe("what a settled reservation leaves", () => {
     expect(shard.settle(id, 505)).toMatchObject({ success: false, retryAfterMs: 19_600 });
   });
 
+  it("what a reservation costs beyond its estimate is charged, though a refund has emptied its window", () => {
+    const shard = new ReservingShard(MINUTE);
+    const { id } = shard.reserve(5);
+    shard.refund(5);
+    expect(shard.settle(id, 7)).toMatchObject({ remaining: 998 });
+    shard.nowMs += 60_000;
+    expect(shard.peek().remaining).toBe(1000);
+  });
+
   it("a refund pays off a debt by as much as it says", () => {
     const shard = new ReservingShard({ strategy: "token_bucket", burst: 10, rate: 1 });
     shard.settle(shard.reserve(10).id, 1010);
@@ -269,6 +279,26 @@ describe("the store of reservations", () => {
     }
     expect(shard.engine.figures.records).toBe(0);
     expect(shard.engine.figures.bytes).toBeLessThan(bytes + 100 * 320);
+  });
+
+  it("a removal of all reservations gives their memory back, and keeps those of later ones", () => {
+    const shard = new ReservingShard(BUCKET);
+    const { bytes } = shard.engine.figures;
+    for (let i = 0; i < 100; i++) shard.reserve(1, 86_400_000);
+    const all = { prefix: new Uint8Array(0), prefixes: [] };
+    const remove = (keyspace: Keyspace): void => {
+      for (let cursor: number | null = 0; cursor !== null;) {
+        ({ cursor } = shard.engine.remove({ ...all, keyspace }, cursor));
+      }
+    };
+    remove(Keyspace.throttr);
+    const { id } = shard.reserve(10);
+    remove(Keyspace.throttr);
+    expect(shard.settle(id, 0)).toMatchObject({ remaining: 1000 });
+    remove(Keyspace.reservations);
+    expect(shard.engine.figures.records).toBe(0);
+    expect(shard.engine.figures.bytes).toBeLessThan(bytes + 100 * 320);
+    expect(shard.settle(shard.reserve(10).id, 4)).toMatchObject({ remaining: 996 });
   });
 
   it("a shard without room refuses a reservation, and has charged nothing", () => {

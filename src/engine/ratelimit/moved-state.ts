@@ -10,6 +10,14 @@ const FIXED_WINDOWS = "23";
 /** Name, count, start, from the third field on. */
 const WINDOW_FIELDS = 3;
 
+/** What fields of numbers consist of. */
+const NUMBERS = /^[\d.+\-e]*$/;
+
+interface Field {
+  readonly from: number;
+  readonly to: number;
+}
+
 /**
  * Moves the times of the state in `bytes[at, end)` back. The state keeps its length. Bytes that are not a state stay as
  * they are.
@@ -18,7 +26,19 @@ const WINDOW_FIELDS = 3;
  */
 export function moveStateBack(bytes: Uint8Array, at: number, end: number, byNs: bigint): boolean {
   if (!HEADER.test(textOf(bytes, at, Math.min(end, at + HEADER_BYTES_MAX)))) return false;
+  const fields = numbersOf(bytes, at, end);
+  // A caller's own value may begin as a state does, such as `v1|1745678901234567890|admin`.
+  if (!fields.every(({ from, to }) => NUMBERS.test(textOf(bytes, from, to)))) return false;
   let isMoved = false;
+  for (const { from, to } of fields) {
+    if (to - from === TIME_DIGITS) isMoved = moveTime(bytes, from, to, byNs) || isMoved;
+  }
+  return isMoved;
+}
+
+/** The fields that are neither headers nor names. */
+function numbersOf(bytes: Uint8Array, at: number, end: number): Field[] {
+  const fields: Field[] = [];
   /** Fields since the header of this state, or of this part of a composite. */
   let field = 0;
   let header = "";
@@ -27,15 +47,13 @@ export function moveStateBack(bytes: Uint8Array, at: number, end: number, byNs: 
     while (to < end && bytes[to] !== PIPE && bytes[to] !== DOLLAR) to++;
     if (field === 0) header = textOf(bytes, from, to);
     const isName = header === FIXED_WINDOWS && field % WINDOW_FIELDS === 2;
-    if (field > 0 && !isName && to - from === TIME_DIGITS) {
-      isMoved = moveTime(bytes, from, to, byNs) || isMoved;
-    }
+    if (field > 0 && !isName) fields.push({ from, to });
     // The first part of a composite begins behind the composite's own header.
     const isInner = bytes[to] === DOLLAR || (field === 0 && (header === "51" || header === "cmp1"));
     field = isInner ? 0 : field + 1;
     from = to + 1;
   }
-  return isMoved;
+  return fields;
 }
 
 function moveTime(bytes: Uint8Array, from: number, to: number, byNs: bigint): boolean {

@@ -7,7 +7,7 @@ import { ByteWriter } from "../../wire/bytes.ts";
 import { Keyspace } from "../../wire/keyspace.ts";
 import { PageWriter } from "../../wire/page.ts";
 import { writePageEntry } from "../../wire/yrmcds/dump.ts";
-import { firstKeys, visitKeys } from "../first-keys.ts";
+import { firstKeys, firstPage, visitKeys, type FirstKeysFound } from "../first-keys.ts";
 import { LiveFilter } from "../live.ts";
 import type { Records } from "../records.ts";
 import { KEY_AT, keyLengthOf, META, type Segment } from "../segment.ts";
@@ -69,21 +69,24 @@ export class SemaphorePages {
   ): Steps<Uint8Array<ArrayBuffer>> {
     this.#semaphores.expire(this.#records.clock.realMs);
     const filter = new LiveFilter(this.#records, Keyspace.semaphores, prefixes, prefix);
-    const { keys, isAll } = yield* firstKeys(this.#records, filter, after, {
-      keysMax: rowsMax,
-      bytesMax: SEMAPHORE_PAGE_BYTES,
-    });
-    this.#semaphores.expire(this.#records.clock.realMs);
-    const startMs = this.#semaphores.intervalStartMs;
-    const page = new PageWriter(ENTRY_BYTES, keys.length, WIDE);
-    visitKeys(this.#records, Keyspace.semaphores, keys, (segment, slot) => {
-      const { slots, arena } = segment;
-      const valueAt = segment.valueAt(slot);
-      const at = page.add(arena, slots[slot + KEY_AT]!, keyLengthOf(slots[slot + META]!));
-      page.view.setUint32(at, readU32(arena, valueAt + CONSUMPTION), true);
-      page.view.setUint32(at + 4, readMaximum(arena, valueAt, startMs), true);
-    });
-    return page.take(isAll);
+    const options = { keysMax: rowsMax, bytesMax: SEMAPHORE_PAGE_BYTES };
+    return yield* firstPage(
+      after,
+      (behind) => firstKeys(this.#records, filter, behind, options),
+      ({ keys }) => {
+        this.#semaphores.expire(this.#records.clock.realMs);
+        const startMs = this.#semaphores.intervalStartMs;
+        const page = new PageWriter(ENTRY_BYTES, keys.length, WIDE);
+        visitKeys(this.#records, Keyspace.semaphores, keys, (segment, slot) => {
+          const { slots, arena } = segment;
+          const valueAt = segment.valueAt(slot);
+          const at = page.add(arena, slots[slot + KEY_AT]!, keyLengthOf(slots[slot + META]!));
+          page.view.setUint32(at, readU32(arena, valueAt + CONSUMPTION), true);
+          page.view.setUint32(at + 4, readMaximum(arena, valueAt, startMs), true);
+        });
+        return page;
+      },
+    );
   }
 
   /**
@@ -100,19 +103,32 @@ export class SemaphorePages {
     const number = this.#numberOf(name);
     if (number === 0) return new PageWriter(HOLDING_BYTES, 0).take(true);
     const filter = new LiveFilter(this.#records, Keyspace.holdings);
-    const afterKey = after === null ? null : holdingKey(after, number);
-    const { keys, isAll } = yield* firstKeys(this.#records, filter, afterKey, {
-      isAsked: ({ slots, arena }, slot) =>
+    const options = {
+      isAsked: ({ slots, arena }: Segment, slot: number) =>
         readU32(arena, slots[slot + KEY_AT]! + HOLDING_NUMBER) === number,
       keysMax: rowsMax,
-    });
-    // Collected meanwhile: another semaphore may have its number, and the holders are of that one.
-    if (this.#numberOf(name) !== number) return new PageWriter(HOLDING_BYTES, 0).take(true);
-    const page = new PageWriter(HOLDING_BYTES, keys.length);
-    visitKeys(this.#records, Keyspace.holdings, keys, (segment, slot) =>
-      this.#writeHolder(page, segment, slot),
+    };
+    return yield* firstPage(
+      after === null ? null : holdingKey(after, number),
+      (behind) => this.#holderKeys(name, number, firstKeys(this.#records, filter, behind, options)),
+      ({ keys }) => {
+        const page = new PageWriter(HOLDING_BYTES, keys.length);
+        visitKeys(this.#records, Keyspace.holdings, keys, (segment, slot) =>
+          this.#writeHolder(page, segment, slot),
+        );
+        return page;
+      },
     );
-    return page.take(isAll);
+  }
+
+  /** None where the semaphore was collected meanwhile: another one may have its number, and the holders are of that one. */
+  *#holderKeys(
+    name: Uint8Array,
+    number: number,
+    walk: Steps<FirstKeysFound>,
+  ): Steps<FirstKeysFound> {
+    const found = yield* walk;
+    return this.#numberOf(name) === number ? found : { keys: [], isAll: true, live: 0 };
   }
 
   #numberOf(name: Uint8Array): number {

@@ -335,6 +335,8 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
   /** In a run of a namespace's requests, replies come in pieces, and pushes wait for the last one. */
   send(replies: Uint8Array, consumedBytes: number): void {
     if (this.isClosed) return;
+    // A frame behind this one is another one, whatever was unfinished before.
+    if (consumedBytes > 0) this.#unfinished.end();
     if (!this.hasReader) {
       this.#acknowledge(consumedBytes);
       return;

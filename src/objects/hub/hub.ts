@@ -432,10 +432,14 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
 
   /** Attachments are written in one go, a second later: a busy connection would be written for each message otherwise. */
   async #storeLater(): Promise<void> {
-    await scheduler.wait(TALLIES_STORE_DELAY_MS);
-    const unstored = this.#unstored;
-    this.#unstored = new Set();
-    for (const connection of unstored) connection.store();
-    this.#counts.report();
+    try {
+      await scheduler.wait(TALLIES_STORE_DELAY_MS);
+    } finally {
+      // Also where no timer is left: the set that is empty is what makes the next one wait.
+      const unstored = this.#unstored;
+      this.#unstored = new Set();
+      for (const connection of unstored) connection.store();
+      this.#counts.report();
+    }
   }
 }

@@ -32,8 +32,8 @@ export function endRevoked(
   return ended;
 }
 
-/** Attachments of release 0.4 don't say which token it was. Every token had an end, and nothing else did. */
-function tokenOf({ token, expiresAtMs }: Access): RevocableToken | null {
+/** Attachments of release 0.4 don't say which token it was. Every token had an end, and nothing else did in that release. */
+function tokenOf({ token, expiresAtMs, isSession }: Access): RevocableToken | null {
   if (token !== undefined) return token;
-  return expiresAtMs === null ? null : { id: null, issuedAtS: null };
+  return expiresAtMs === null || isSession === true ? null : { id: null, issuedAtS: null };
 }

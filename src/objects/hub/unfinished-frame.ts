@@ -19,10 +19,12 @@ export interface UnfinishedFrameHost extends Timers {
 export class UnfinishedFrame {
   readonly #host: UnfinishedFrameHost;
   readonly #timeoutMs: number;
-  /** Goes up with all that may end the frame: more bytes, or a reply. */
-  #progress = 0;
   /** When the frame was first waited for; null when there is none. */
   #sinceMs: number | null = null;
+  /** By when it has to go on; null while nothing is waited for. */
+  #untilMs: number | null = null;
+  /** A peer may send its frame in any number of pieces, and an object has 10,000 timers: each frame has one. */
+  #isWatched = false;
 
   constructor(timeoutMs: number, host: UnfinishedFrameHost) {
     this.#timeoutMs = timeoutMs;
@@ -31,26 +33,40 @@ export class UnfinishedFrame {
 
   /** More bytes have come. */
   noteProgress(): void {
-    this.#progress++;
+    this.#untilMs = null;
   }
 
   /** The frame is finished, or small enough to be stored. */
   end(): void {
     this.#sinceMs = null;
+    this.#untilMs = null;
   }
 
   /** Keeps the object in memory until the frame goes on, or the time is over. */
   stayAwake(): void {
-    const progress = this.#progress;
     const nowMs = this.#host.nowMs();
     this.#sinceMs ??= nowMs;
     if (nowMs - this.#sinceMs >= STALLS_MAX * this.#timeoutMs) {
       this.#host.onTimeout(STALLS_MAX * this.#timeoutMs);
       return;
     }
-    const timeout = this.#host.wait(this.#timeoutMs).then(() => {
-      if (this.#progress === progress) this.#host.onTimeout(this.#timeoutMs);
-    });
-    this.#host.waitUntil(timeout);
+    this.#untilMs = nowMs + this.#timeoutMs;
+    if (!this.#isWatched) this.#host.waitUntil(this.#watch());
+  }
+
+  async #watch(): Promise<void> {
+    this.#isWatched = true;
+    try {
+      while (this.#untilMs !== null) {
+        const leftMs = this.#untilMs - this.#host.nowMs();
+        if (leftMs <= 0) {
+          this.#host.onTimeout(this.#timeoutMs);
+          return;
+        }
+        await this.#host.wait(leftMs);
+      }
+    } finally {
+      this.#isWatched = false;
+    }
   }
 }

@@ -205,7 +205,10 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     const [placement, body, id] = asked;
     await this.#beforeWrite(placement);
     this.#own.assert(placement);
-    await this.#write(undefined, (nowMs) => this.#engine.cancelLimits(body, hexOf(id), nowMs));
+    const failure = await this.#write(undefined, (nowMs) =>
+      this.#engine.cancelLimits(body, hexOf(id), nowMs),
+    );
+    if (failure !== null) throw failure;
   }
 
   async page(...asked: Asked<"page">): Promise<Uint8Array> {

@@ -88,7 +88,7 @@ export class Walks {
     if (cursor > 0) await turn();
     return await this.#host.read(placement, () => {
       const from = this.order.cursorIn(hashes, cursor);
-      return { hashes: this.order.name, ...this.#host.engine.scan.remove(query, from) };
+      return { hashes: this.order.name, ...this.#host.engine.remove(query, from) };
     });
   }
 

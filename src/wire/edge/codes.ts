@@ -150,14 +150,19 @@ const CODES = {
     "The data has the format of an unknown release; nothing was applied",
     "anyRoute",
   ],
-  row_version: [refusal, 503, "The data has the format of an unknown release; nothing was applied"],
+  row_version: [
+    refusal,
+    503,
+    "The data has the format of an unknown release; nothing was applied",
+    "anyRoute",
+  ],
   // Over HTTP only during a deployment, of a shard whose release does not know a flag.
   flags_invalid: [
     refusal,
     503,
     "A request has flags that its type, or the release of its shard, does not support; nothing was applied",
   ],
-  batch_version: [refusal, 503, "The deployment is being updated; nothing was applied"],
+  batch_version: [refusal, 503, "The deployment is being updated; nothing was applied", "anyRoute"],
   shard_data_missing: [
     refusal,
     503,

@@ -7,9 +7,9 @@
 export const INT64_MAX = 2n ** 63n - 1n;
 const INT64_MIN = -(2n ** 63n);
 
-/** Decimal exponents from which on, and below which, the text has an exponent. */
-const EXPONENT_MIN = -4;
-const EXPONENT_END = 6;
+/** From here on up to there the text has no exponent. Literals: `10 ** -4` is another double than `1e-4`. */
+const PLAIN_MIN = 1e-4;
+const PLAIN_END = 1e6;
 
 // Digits match in one way only: a long text that is no number is refused in one pass.
 const FLOAT_TEXT = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
@@ -24,7 +24,7 @@ export function formatFloat(value: number): string {
   if (Object.is(value, -0)) return "-0";
   const size = Math.abs(value);
   // Here JavaScript's own text has no exponent either.
-  if (size === 0 || (size >= 10 ** EXPONENT_MIN && size < 10 ** EXPONENT_END)) return String(value);
+  if (size === 0 || (size >= PLAIN_MIN && size < PLAIN_END)) return String(value);
   const [digits, exponentText] = value.toExponential().split("e") as [string, string];
   const exponent = Number(exponentText);
   const sign = exponent < 0 ? "-" : "+";

@@ -52,7 +52,7 @@ export class SimulatedShards implements ChargingShards {
   /** How a shard charges and cancels. Tests plant faults here. */
   charge = (engine: Engine, body: Uint8Array, id: string | null): Uint8Array =>
     engine.limitAll(body, id, Date.now());
-  cancel = (engine: Engine, body: Uint8Array, id: string): void =>
+  cancel = (engine: Engine, body: Uint8Array, id: string): unknown =>
     engine.cancelLimits(body, id, Date.now());
   readonly sent: Sent[] = [];
   readonly map: InitialShards;
