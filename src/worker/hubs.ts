@@ -60,7 +60,7 @@ export interface Entrance {
 /**
  * Asks the Hubs of a location, one after the other, to take a connection.
  *
- * @returns status 101 with a socket; 503 when all are full; 429 when the namespace may have no more connections of the
+ * @returns status 101 with a socket; 503 when all are full; 507 when the group of a listener's channel is; 429 when the namespace may have no more connections of the
  * yrmcds protocol
  * @throws ThrottrError `hub_failed`
  */

@@ -67,7 +67,7 @@ describe("BridgeFlow", () => {
 
 describe("SocketFlow", () => {
   const flowOf = (host: Host): SocketFlow =>
-    new SocketFlow(host.unread, host, { silentBytes: 0, unheardBytes: 0 });
+    new SocketFlow(host.unread, host, { silentBytes: 0, unheardBytes: 0, seenPingMs: 0 });
 
   it("SocketFlow paces a peer that keeps asking to its estimated reading", async () => {
     const host = new Host();
@@ -106,6 +106,29 @@ describe("Flow", () => {
     expect(flow.refusePushes(1)?.reason).toMatch(/^push_bytes: /);
     host.pingMs = 1;
     expect(flow.refusePushes(1)).toBeNull();
+  });
+
+  it("Flow takes no ping from before the pushes as a sign that they were read, also once its Hub has slept", () => {
+    const host = new Host();
+    host.pingMs = 5;
+    const flow = webSocket(host);
+    flow.sendPushes(MEBIBYTE);
+    expect(flow.refusePushes(1)?.reason).toMatch(/^push_bytes: /);
+    const later = webSocket(host, flow.stored());
+    expect(later.refusePushes(1)?.reason).toMatch(/^push_bytes: /);
+    host.pingMs = 6;
+    expect(later.refusePushes(1)).toBeNull();
+  });
+
+  it("clients behind bridges that owe a report of less than a portion do not make the Hub's backlog tight", () => {
+    const host = new Host();
+    const flows = Array.from({ length: 2000 }, () => bridge(host));
+    for (const flow of flows) flow.sendPushes(64 << 10);
+    expect(host.backlog.isTight).toBe(false);
+    for (const flow of flows) flow.sendPushes(64 << 10);
+    expect(host.backlog.isTight).toBe(true);
+    for (const flow of flows) flow.close();
+    expect(host.backlog.bytes).toBe(0);
   });
 
   it("Flow refuses further replies to a client that asks for 32 MiB at once and then stays silent", () => {

@@ -14,7 +14,13 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-function timeOf({ lagMs = 0, onSync = (): void => {}, storeClock = (): void => {} }): {
+function timeOf({
+  lagMs = 0,
+  isDirty = false,
+  setForNext = async (): Promise<void> => {},
+  onSync = (): void => {},
+  storeClock = (): void => {},
+}): {
   time: ShardTime;
   engine: { clockLagMs: number; isClockUnstored: boolean };
   abort: ReturnType<typeof vi.fn<(reason: string) => void>>;
@@ -23,7 +29,7 @@ function timeOf({ lagMs = 0, onSync = (): void => {}, storeClock = (): void => {
   const engine = {
     clockLagMs: lagMs,
     isClockUnstored: true,
-    isDirty: false,
+    isDirty,
     noteClockUnstored: () => void (engine.isClockUnstored = true),
   };
   const abort = vi.fn<(reason: string) => void>();
@@ -32,8 +38,8 @@ function timeOf({ lagMs = 0, onSync = (): void => {}, storeClock = (): void => {
   const host = {
     name: "n/0",
     engine,
-    journal: { storeClock, isCutDue: false },
-    alarm: { setForNext: async () => {} },
+    journal: { storeClock, append: () => {}, isCutDue: false },
+    alarm: { setForNext },
     write: (write: () => void) => write(),
     sync: async () => onSync(),
     abort,
@@ -61,6 +67,18 @@ it("a shard whose clock goes on, and that has served calls late, does not end", 
   meetTwoDoors(time);
   await settled();
   expect(abort).not.toHaveBeenCalled();
+});
+
+it("a shard whose clock seems to stand still sets the alarm for what it has just stored", async () => {
+  const setForNext = vi.fn<() => Promise<void>>(async () => {});
+  const { time, settled } = timeOf({
+    isDirty: true,
+    setForNext,
+    onSync: () => vi.setSystemTime(NOW_MS + 1),
+  });
+  meetTwoDoors(time);
+  await settled();
+  expect(setForNext).toHaveBeenCalledTimes(1);
 });
 
 it("a shard that can't store its time goes on, and tries again after a minute", () => {

@@ -18,7 +18,7 @@ class Peer {
       nowMs: () => this.ms,
       wait: async (ms: number) => void this.waits.push(ms),
     };
-    this.flow = new SocketFlow(hub, host, { silentBytes: 0, unheardBytes: 0 });
+    this.flow = new SocketFlow(hub, host, { silentBytes: 0, unheardBytes: 0, seenPingMs: 0 });
   }
 
   /** How long further replies have to wait now, in ms. */
@@ -87,6 +87,17 @@ describe("a silent peer of a Hub", () => {
     }
     expect(hub.silentBytesMax).toBe(MEBIBYTE);
     for (const peer of peers) peer.loseSocket();
+    expect(hub.bytes).toBe(0);
+  });
+
+  it("a peer that is gone before its connection is closed leaves nothing unread", () => {
+    const hub = new HubUnread();
+    for (const peer of peersOf(hub, 20)) {
+      peer.sendReplies(5 * MEBIBYTE);
+      peer.sendPushes(8 * MEBIBYTE);
+      peer.loseSocket();
+      peer.close();
+    }
     expect(hub.bytes).toBe(0);
   });
 });

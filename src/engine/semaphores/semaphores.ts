@@ -237,9 +237,13 @@ export class Semaphores {
     return this.#stored.holdings.connections(cursor, connectionsMax);
   }
 
-  /** Counts of what the shard holds now. */
+  /**
+   * Counts of what the shard holds now; leases that have ended count until they are given back. Figures change nothing, as
+   * they are made beside calls that only read, which a full disk serves.
+   */
   figures(nowMs: number): SemaphoreFigures {
-    this.expire(nowMs);
+    this.#records.advance(nowMs);
+    this.#stored.ensureIndex();
     const { semaphores, semaphoresSeen, holdings, bytes } = this.#stored;
     return {
       objects: semaphores,

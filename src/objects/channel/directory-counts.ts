@@ -128,16 +128,12 @@ export class DirectoryCounts {
     return this.#history.list(presentMs());
   }
 
-  /** Writes the row again where the storage was emptied, as that of a group without names is. */
-  writeIfGone(): void {
-    if (this.#isLoaded && this.#writtenMinute > 0 && this.#stored() === null) this.#write();
+  /** A row of counts is in the storage. */
+  get isStored(): boolean {
+    return this.#stored() !== null;
   }
 
   /** Reads the row, with the first need of it: most calls of a Directory have none. */
-  load(): void {
-    this.#load();
-  }
-
   #load(): void {
     if (this.#isLoaded) return;
     this.#isLoaded = true;

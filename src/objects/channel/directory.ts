@@ -6,6 +6,7 @@
  * empty, which may never be started again. It keeps what shards report of themselves, and it keeps the list of revoked tokens, too. The Directory of the deployment lists
  * the namespaces, keeps the revoked tokens for all of them, and has no channel.
  */
+import { ALARM_INTERVAL_MS } from "../../base/alarm-clock.ts";
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
@@ -127,20 +128,21 @@ export class Directory extends Channel implements DirectoryCalls {
   }
 
   /**
-   * The daily look comes after the last telling, as it sets the alarm for the next day. A group without names empties its
-   * storage, which the counts are in, too.
+   * The daily look comes after the last telling, as it sets the alarm for the next day. A group without names empties its part
+   * of the storage, and all of it where nothing else is there.
    */
   override async alarm(): Promise<void> {
     const nextMs = await this.#revoked.tellDue();
     if (nextMs !== null) {
-      await this.ctx.storage.setAlarm(nextMs);
+      const nowMs = presentMs();
+      // The platform's alarms may be ahead of this clock: one for a moment ahead would ring again and again until then.
+      const isDue = nextMs <= nowMs;
+      await this.ctx.storage.setAlarm(isDue ? nextMs : Math.max(nextMs, nowMs + ALARM_INTERVAL_MS));
       return;
     }
-    this.#counts.load();
-    this.#shards.load();
-    await this.group?.lookThrough(() => this.#revoked.isStored);
-    this.#counts.writeIfGone();
-    this.#shards.writeIfGone();
+    const isStored = (): boolean =>
+      this.#revoked.isStored || this.#counts.isStored || this.#shards.isStored;
+    await this.group?.lookThrough(isStored);
     // Tokens may have been revoked during the look, which has set the alarm for the next day since.
     const { dueAtMs } = this.#revoked;
     if (dueAtMs !== null) await this.ctx.storage.setAlarm(dueAtMs);

@@ -86,11 +86,9 @@ export class ShardReports {
     }
   }
 
-  /** Writes all rows again where the storage was emptied, as that of a group without names is. */
-  writeIfGone(): void {
-    if (this.#state.storage.kv.get(keyOf(0)) !== undefined) return;
-    for (let at = 0; at < this.#reports.length; at += SHARD_REPORTS_PER_ROW) this.#noteChanged(at);
-    this.#write();
+  /** Reports are in the storage. */
+  get isStored(): boolean {
+    return this.#state.storage.kv.get(keyOf(0)) !== undefined;
   }
 
   #add(report: ShardReport): void {

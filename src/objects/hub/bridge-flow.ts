@@ -4,11 +4,12 @@
  * `send` of a WebSocket never waits, and what a slow client leaves unread stays in the Hub's memory. So a bridge says
  * how much it has written to its client, and further calls wait while more than a window of replies is on its way.
  */
-import { BRIDGE_WINDOW_BYTES } from "../../wire/bridge.ts";
+import { BRIDGE_WINDOW_BYTES, DRAINED_PORTION_BYTES } from "../../wire/bridge.ts";
 import { BRIDGES_BACKLOG_BYTES_MAX } from "../../engine/sizes.ts";
 
 /** What all clients behind bridges in a Hub have not read. */
 export class HubBacklog {
+  /** Of each client what is more than its bridge reports at once: a client that has read everything may owe that for good. */
   bytes = 0;
 
   /** True when each client may leave no more than one window. */
@@ -32,8 +33,9 @@ export class BridgeFlow {
 
   /** Bytes are sent to the bridge. */
   send(bytes: number): void {
+    const before = this.undrainedBytes;
     this.undrainedBytes += bytes;
-    this.#hub.bytes += bytes;
+    this.#hub.bytes += unreadOf(this.undrainedBytes) - unreadOf(before);
   }
 
   /** The bridge has written bytes to its client. It can't have written more than it was sent. */
@@ -62,3 +64,7 @@ export class BridgeFlow {
     this.#drained?.reject(new Error("closed"));
   }
 }
+
+/** Bytes that a client surely has not read. */
+const unreadOf = (undrainedBytes: number): number =>
+  Math.max(0, undrainedBytes - DRAINED_PORTION_BYTES);

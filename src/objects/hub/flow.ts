@@ -23,6 +23,8 @@ export interface StoredFlow {
   readonly undrainedBytes: number;
   /** Push bytes since then. */
   readonly unheardBytes: number;
+  /** When the client had last sent `ping` before these, ms since the epoch; not there in what earlier releases have stored. */
+  readonly seenPingMs?: number;
 }
 
 /** Of one connection. */
@@ -38,12 +40,16 @@ export class Flow {
    * @param isTrusted that bridge is the Worker's own
    */
   constructor(isBridge: boolean, isTrusted: boolean, stored: StoredFlow, host: FlowHost) {
-    const { undrainedBytes, unheardBytes } = stored;
+    const { undrainedBytes, unheardBytes, seenPingMs = 0 } = stored;
     this.#host = host;
     this.#bridge = isBridge ? new BridgeFlow(host.backlog, undrainedBytes) : null;
     this.#socket = isTrusted
       ? null
-      : new SocketFlow(host.unread, host, { silentBytes: undrainedBytes, unheardBytes });
+      : new SocketFlow(host.unread, host, {
+          silentBytes: undrainedBytes,
+          unheardBytes,
+          seenPingMs,
+        });
   }
 
   /** A message as the other end of the socket expects it: to a bridge it says how much of the requests is answered. */
@@ -128,6 +134,7 @@ export class Flow {
     return {
       undrainedBytes: this.#bridge?.undrainedBytes ?? this.#socket!.silentBytes,
       unheardBytes: this.#socket?.unheardBytes ?? 0,
+      seenPingMs: this.#socket?.seenPingMs ?? 0,
     };
   }
 

@@ -132,7 +132,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   }
 
   /**
-   * Opens a connection, as only `fetch` can return a WebSocket. The answer is 503 when this Hub or the listener's
+   * Opens a connection, as only `fetch` can return a WebSocket. The answer is 503 when this Hub is full, 507 when the listener's
    * group is full, and 429 when there are as many connections of the yrmcds protocol as there may be.
    *
    * @param request see `open-request.ts`
@@ -333,9 +333,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const connection = Connection.open(server, parameters, id, this);
     this.#connections.set(server, connection);
     this.#join(connection);
-    if (channel !== null && !(await this.#listen(connection, channel, after))) {
-      return new Response(null, { status: 503 });
-    }
+    const refused = channel === null ? null : await this.#listen(connection, channel, after);
+    if (refused !== null) return new Response(null, { status: refused });
     await this.#alarm.setFor(parameters.access.expiresAtMs ?? Infinity);
     const headers = new Headers();
     if (parameters.subprotocol !== null)
@@ -353,21 +352,33 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     );
   }
 
-  /** Subscribes a listener of Server-Sent Events to its channel. False when a limit forbids it. */
-  async #listen(connection: Connection, channel: string, after: number | null): Promise<boolean> {
+  /**
+   * Subscribes a listener of Server-Sent Events to its channel.
+   *
+   * @returns null, or the status of a refusal: 503 where this Hub has no room, and 507 where the channel's group has none,
+   * so that no other Hub can help
+   */
+  async #listen(
+    connection: Connection,
+    channel: string,
+    after: number | null,
+  ): Promise<number | null> {
     // Messages that come between the subscription and the group's answer follow what the group gives again.
     connection.holdPushes();
     try {
       const change = this.roster.subscribe(connection, channel, presentMs());
-      if (change === "refused") throw new GroupFull();
+      if (change === "refused") {
+        connection.close(SUBSCRIPTIONS_MAX);
+        return 503;
+      }
       if (change !== "done") await change;
       connection.startListening(await this.#listened(channel, after));
       connection.store();
-      return true;
+      return null;
     } catch (error) {
       if (error instanceof GroupFull) {
         connection.close(SUBSCRIPTIONS_MAX);
-        return false;
+        return 507;
       }
       connection.close(CHANNEL_FAILED);
       throw error;

@@ -44,18 +44,25 @@ export class SocketFlow {
   /** Reply bytes sent beyond what the peer is believed to have read by `#atMs`. */
   #aheadBytes = 0;
   #atMs = 0;
-  #seenPingMs = 0;
+  /** The last ping that says nothing more about what was sent since. */
+  seenPingMs: number;
   #isClosed = false;
+  #hasSocket = true;
 
   /** @param stored what an earlier object has counted of this connection */
   constructor(
     hub: HubUnread,
     host: SocketFlowHost,
-    stored: { readonly silentBytes: number; readonly unheardBytes: number },
+    stored: {
+      readonly silentBytes: number;
+      readonly unheardBytes: number;
+      readonly seenPingMs: number;
+    },
   ) {
     this.#hub = hub;
     this.#host = host;
     this.unheardBytes = stored.unheardBytes;
+    this.seenPingMs = stored.seenPingMs;
     this.sendReplies(stored.silentBytes);
   }
 
@@ -70,6 +77,7 @@ export class SocketFlow {
 
   /** Pushes were sent. They set no pace: the publisher does not wait for subscribers. */
   sendPushes(bytes: number): void {
+    if (this.unheardBytes === 0) this.seenPingMs = this.#host.lastPingMs();
     this.unheardBytes += bytes;
   }
 
@@ -81,13 +89,13 @@ export class SocketFlow {
   }
 
   /**
-   * True when the client has sent `ping` since this was asked last. The runtime answers pings without waking the Hub,
+   * True when the client has sent `ping` since it was sent the first push that it may not have read, and since this was asked last. The runtime answers pings without waking the Hub,
    * and only keeps the time of the last one.
    */
   hearPing(): boolean {
     const pingMs = this.#host.lastPingMs();
-    if (pingMs <= this.#seenPingMs) return false;
-    this.#seenPingMs = pingMs;
+    if (pingMs <= this.seenPingMs) return false;
+    this.seenPingMs = pingMs;
     this.hear();
     return true;
   }
@@ -108,11 +116,12 @@ export class SocketFlow {
   /** The server has closed the connection: what was sent, pushes too, counts until the peer has closed it as well. */
   close(): void {
     this.#isClosed = true;
-    this.#setSilent(this.silentBytes + this.unheardBytes);
+    if (this.#hasSocket) this.#setSilent(this.silentBytes + this.unheardBytes);
   }
 
   /** The socket is gone, with all that the runtime kept for it. */
   loseSocket(): void {
+    this.#hasSocket = false;
     this.#setSilent(0);
   }
 

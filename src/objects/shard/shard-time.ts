@@ -85,7 +85,11 @@ export class ShardTime {
    */
   async #restart(nowMs: number): Promise<void> {
     const host = this.#host;
-    if (host.engine.isDirty) host.write(() => host.journal.append());
+    if (host.engine.isDirty) {
+      host.write(() => host.journal.append());
+      // The shard may live on, and no other commit come that would set it.
+      host.waitUntil(host.alarm.setForNext());
+    }
     await host.sync();
     // Calls that have waited for the object to start are served in one moment, and seem to be of several.
     if (presentMs() !== nowMs) return;
