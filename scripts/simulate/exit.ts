@@ -1,5 +1,5 @@
 /** How `npm run simulate` ends. */
 
-/** A promise was broken, or a fault that must happen did not. */
+/** A promise was broken, a fault that must happen did not, or too many runs could not be judged. */
 export const EXIT_VIOLATION = 1;
 export const EXIT_USAGE = 2;

@@ -3,6 +3,8 @@ import type { CampaignTotals } from "../../test/simulator/campaign/campaign.ts";
 import { commandOf, violationLines } from "./report.ts";
 
 const HOUR_MS = 3_600_000;
+/** Of a campaign of so many runs or more, this share may have keys that can't be judged: about one run in 400 has. */
+const UNDECIDED = { runs: 200, shareMost: 0.02 };
 
 export interface Result {
   readonly runs: number;
@@ -62,6 +64,14 @@ export function sumOf(results: readonly Result[]): Result {
     failed: results.flatMap(({ failed }) => failed),
     undecided: results.flatMap(({ undecided }) => undecided),
   };
+}
+
+/** Says that too many runs have keys that could not be judged; null where they are few, or the campaign is a short one. */
+export function undecidedProblem({ runs, undecided }: Result): string | null {
+  const count = new Set(undecided.map(({ seed }) => seed)).size;
+  const { runs: runsMin, shareMost } = UNDECIDED;
+  if (runs < runsMin || count <= runs * shareMost) return null;
+  return `too much is not judged: ${count} of ${runs} runs have keys that are undecided, more than one in ${1 / shareMost}`;
 }
 
 export function summaryOf({

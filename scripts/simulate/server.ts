@@ -7,7 +7,7 @@ import { failureLines, shrinkFailed } from "./failures.ts";
 import type { PartsFile } from "./parts.ts";
 import { Progress } from "./progress.ts";
 import { faultTable, undecidedLine, violationLines } from "./report.ts";
-import { resultOf, summaryOf, sumOf, type Result } from "./result.ts";
+import { resultOf, summaryOf, sumOf, undecidedProblem, type Result } from "./result.ts";
 
 /** A campaign of at least this many runs fails when a fault at a step of the list has not happened. */
 const RUNS_WITH_ALL_FAULTS = 1000;
@@ -65,7 +65,9 @@ function report(result: Result, hasAllWorkloads: boolean): void {
   if (hasAllWorkloads) reportMissing(result);
   for (const { seed, key } of result.undecided) console.error(undecidedLine(seed, key));
   for (const failed of result.failed) console.error(`\n${failureLines(failed).join("\n")}`);
-  if (result.failed.length > 0) process.exitCode = EXIT_VIOLATION;
+  const problem = undecidedProblem(result);
+  if (problem !== null) console.error(problem);
+  if (result.failed.length > 0 || problem !== null) process.exitCode = EXIT_VIOLATION;
 }
 
 function reportMissing({ runs, faults }: Result): void {

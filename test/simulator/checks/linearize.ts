@@ -48,7 +48,7 @@ export type Linearization<State, Operation, Outcome> =
   | { readonly verdict: "explained" | "undecided" }
   | { readonly verdict: "stuck"; readonly stuck: Stuck<State, Operation, Outcome> };
 
-/** Points of a search before it is given up: about a second, for some key of every twentieth run. */
+/** Points of a search before it is given up: about a second, for some key of one run in some hundreds. */
 const POINTS_MAX = 20_000;
 const STATES_SHOWN = 5;
 /** Points of a search that goes straight on. Where there is an order, few searches need more. */

@@ -8,7 +8,13 @@ import { planOf, type Plan } from "../../simulator/campaign/plan.ts";
 import type { Played } from "../../simulator/campaign/play.ts";
 import { failureLines } from "../../../scripts/simulate/failures.ts";
 import { PartsFile } from "../../../scripts/simulate/parts.ts";
-import { resultOf, summaryOf, sumOf, type Result } from "../../../scripts/simulate/result.ts";
+import {
+  resultOf,
+  summaryOf,
+  sumOf,
+  undecidedProblem,
+  type Result,
+} from "../../../scripts/simulate/result.ts";
 
 const OURS = "a".repeat(40);
 const OTHER = `${OURS}-dirty`;
@@ -31,6 +37,23 @@ const resultWith = (runs: number, parts: Partial<Result> = {}): Result => ({
   failed: [],
   undecided: [],
   ...parts,
+});
+
+describe("a campaign", () => {
+  const undecidedIn = (runs: number, seeds: readonly number[]): string | null =>
+    undecidedProblem(resultWith(runs, { undecided: seeds.map((seed) => ({ seed, key: "hot" })) }));
+
+  it("fails where more than one in 50 of its runs have keys that are undecided", () => {
+    expect(undecidedIn(200, [1, 2, 3, 4])).toBeNull();
+    expect(undecidedIn(200, [1, 2, 3, 4, 4, 4])).toBeNull();
+    expect(undecidedIn(200, [1, 2, 3, 4, 5])).toBe(
+      "too much is not judged: 5 of 200 runs have keys that are undecided, more than one in 50",
+    );
+  });
+
+  it("of a few runs may have many of them", () => {
+    expect(undecidedIn(199, [1, 2, 3, 4, 5])).toBeNull();
+  });
 });
 
 describe("a campaign in parts", () => {
