@@ -16,6 +16,7 @@ import type {
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { pause, startClients, type Client } from "./client.ts";
+import { giveUp } from "./give-up.ts";
 import { Chooser, PREFIX, SEMAPHORES, Stock, type Change } from "./listings/choice.ts";
 import { walksFor, type Means, type Page, type PageRequest, type Walk } from "./listings/walks.ts";
 import { getJson, PortWay, portWay, wayOf, type Failed, type Way } from "./listings/ways.ts";
@@ -38,8 +39,6 @@ const BYTES = { least: 1, most: 1 << 20 };
 const PAGES_MOST = 60;
 /** How often a page is asked for, if it fails. */
 const TRIES_MAX = 3;
-/** By then nothing is left of a request whose outcome is unknown. */
-const SETTLED_MS = 240_000;
 const REST_MS = 180_000;
 
 const WALKS = walksFor((key) => key.startsWith(PREFIX));
@@ -172,8 +171,7 @@ class Writer {
       if ("result" in answer) history.end(call, change.outcomeOf(answer.result));
       else if (answer.failed === "refused") history.end(call, "refused");
       else {
-        history.giveUp(call);
-        world.time.after(SETTLED_MS, () => history.settle(call));
+        giveUp(world, history, call);
         const { operation } = change;
         if (operation.type === "remove all") this.#stock.leave(operation.prefix);
       }

@@ -10,6 +10,7 @@ import { checkRecords, type RecordCall } from "../checks/records.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
+import { giveUp } from "./give-up.ts";
 import { httpPort } from "./ports.ts";
 import { Chooser, isBuffer, Keys } from "./records/choice.ts";
 import { bytesOf } from "./records/commands.ts";
@@ -83,7 +84,9 @@ export class Records implements Workload {
   async finish(world: World, life: RunningLife): Promise<void> {
     await life.settled(REST_MS, "rest", () => {});
     const history = this.#history;
-    for (const call of history.calls) if (!isAnswered(call)) history.settle(call);
+    for (const call of history.calls) {
+      if (!isAnswered(call) && call.settled === null) history.settle(call);
+    }
     const random = world.random.fork("finish of records");
     const clientFor = (speech: Speech): RecordClient => {
       const sender = new PortSender(httpPort(world, life, random, speech.wire), speech);
@@ -265,7 +268,7 @@ class RecordClient {
       calls.map(async (call, i) => {
         const outcome = await outcomes[i]!;
         if (outcome === "unknown") {
-          history.giveUp(call);
+          giveUp(this.#world, history, call);
           this.#chooser?.noteUnknown(call.operation.key);
         } else history.end(call, outcome);
         this.#noteValue(call);

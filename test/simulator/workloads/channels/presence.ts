@@ -4,8 +4,9 @@ import type { Moment } from "../../checks/history.ts";
 import type { Presence } from "../../checks/listings.ts";
 import { afterMs, isBefore, NEVER } from "../../checks/order.ts";
 import type { Span, Subscriptions } from "../../checks/subscriptions.ts";
+import { SETTLED_MS } from "../give-up.ts";
 import type { InfoFigure } from "./lists.ts";
-import { nameOf, NAMES, SETTLED_MS, type Ear, type Listed } from "./shared.ts";
+import { nameOf, NAMES, type Ear, type Listed } from "./shared.ts";
 
 /** How many there were while they were listed: certainly, and at most. */
 export interface Range {

@@ -8,13 +8,12 @@ import type {
 import { History, type Door, type Moment } from "../../checks/history.ts";
 import type { Random } from "../../kernel/random.ts";
 import type { World } from "../../world.ts";
+import { SETTLED_MS } from "../give-up.ts";
 import { messageOfPayload } from "./frames.ts";
 import type { List, ListKind } from "./lists.ts";
 
 export const NAMES = 6;
 export const EVERYBODY = "*";
-/** After so long nothing is left of a request. */
-export const SETTLED_MS = 240_000;
 
 export const nameOf = (index: number): string => `channels:${index}`;
 

@@ -27,6 +27,7 @@ import type { Random } from "../../kernel/random.ts";
 import { RunningLife } from "../../platform/running-life.ts";
 import { Machine } from "../../platform/site.ts";
 import { pause, type Client } from "../client.ts";
+import { giveUp } from "../give-up.ts";
 import { clientOf, packageIn, type Runtime } from "../package.ts";
 import { failureOf } from "./outcome.ts";
 
@@ -114,7 +115,7 @@ export class LocalCaller {
       world.time.after(random.skewed(LIFE_MS.least, LIFE_MS.most), () => {
         if (world.isClosing) return;
         isolate.crash("isolate of a caller");
-        for (const call of this.#open) this.#history.giveUp(call);
+        for (const call of this.#open) giveUp(world, this.#history, call);
         this.#open.clear();
         if (this.#runtime === "client") this.#machine.offsetMs = CLOCK_MS * (random.next() - 0.5);
         life.later(0, "isolate has failed", () => resolve(false));
@@ -290,7 +291,7 @@ export class LocalCaller {
     for (const [i, call] of calls.entries()) {
       this.#open.delete(call);
       const outcome = outcomes[i]!;
-      if (outcome === "unknown") this.#history.giveUp(call);
+      if (outcome === "unknown") giveUp(world, this.#history, call);
       else this.#history.end(call, outcome);
     }
   }

@@ -6,11 +6,9 @@ import type {
   SemaphoreOutcome,
 } from "../../checks/semaphore-calls.ts";
 import type { World } from "../../world.ts";
+import { giveUp } from "../give-up.ts";
 import type { Port } from "../port.ts";
 import { callLease, type Told } from "./leases.ts";
-
-/** By then nothing is left of a request whose connection has ended, or that was given up. */
-const SETTLED_MS = 240_000;
 
 /** Notes calls and what they came to. */
 export class Calls {
@@ -40,12 +38,8 @@ export class Calls {
   }
 
   end(call: SemaphoreCall, told: Told): void {
-    if (told !== "unknown") {
-      this.#history.end(call, told);
-      return;
-    }
-    this.#history.giveUp(call);
-    this.#world.time.after(SETTLED_MS, () => this.#history.settle(call));
+    if (told === "unknown") giveUp(this.#world, this.#history, call);
+    else this.#history.end(call, told);
   }
 
   async lease(port: Port, operation: SemaphoreOperation): Promise<Told> {
