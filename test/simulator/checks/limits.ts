@@ -13,7 +13,10 @@ import { lifeMsMaxOf } from "../../support/simulation/judges.ts";
 import type { MsSpan } from "../../support/models/span.ts";
 import type { ClockHistory } from "./clocks.ts";
 import { describeCall, isAnswered, type Call, type Moment, type Violation } from "./history.ts";
-import { boundViolation, figureViolation, type LimitTrack } from "./limit-bounds.ts";
+import { checkSameAnswers } from "./idempotency.ts";
+import { boundViolation, figureViolation } from "./limit-bounds.ts";
+import { refusalViolation } from "./limit-refusals.ts";
+import { emptyTrack, noteInexact, type LimitTrack } from "./limit-track.ts";
 import { type Activity, ObjectTime } from "./object-time.ts";
 import { checkReservations } from "./reservations.ts";
 
@@ -95,18 +98,30 @@ export function checkLimits(calls: readonly LimitCall[], terms: LimitTerms): Vio
     return track;
   };
   for (const call of firstOfRepeated(calls, terms)) noteCall(call, trackOf, terms);
-  const violations = [...checkReservations(calls, trackOf, terms)];
+  const violations = [
+    ...checkReservations(calls, trackOf, terms),
+    ...checkSameAnswers(calls.filter(isKept), {
+      ttlMs: terms.idempotencyTtlMs,
+      elapsed: (key, since, at) => terms.clocks.elapsed(terms.objectOf(key), since, at),
+    }),
+  ];
   const timeOf = timesOf(calls, terms);
   for (const [key, track] of tracks) {
     const configuration = configurationOf(terms.strategyOf(key));
     const object = terms.objectOf(key);
+    const time = timeOf(object);
     const message =
       boundViolation(configuration, track, terms.clocks, object) ??
-      figureViolation(configuration, track, timeOf(object));
+      figureViolation(configuration, track, time) ??
+      refusalViolation(configuration, track, time);
     if (message !== null) violations.push({ promise: "Limits", subject: key, message });
   }
   return violations;
 }
+
+/** Whether the answer is kept under an idempotency key for certain: a crash may take back a relaxed one. */
+const isKept = ({ operation }: LimitCall): boolean =>
+  operation.name === "limit" && operation.isRelaxed !== true;
 
 /** The time of each object, by its name. */
 function timesOf(
@@ -161,8 +176,6 @@ function executionsOf(call: LimitCall, objectOf: (key: string) => string): Execu
   }
 }
 
-const emptyTrack = (): LimitTrack => ({ charges: [], gifts: [], figures: [], isExact: true });
-
 export const spanOf = ({ begun, ended, settled, outcome }: Call<unknown, unknown>): MsSpan => ({
   fromMs: begun.ms,
   toMs: outcome === "unknown" ? (settled?.ms ?? Infinity) : (ended?.ms ?? Infinity),
@@ -178,7 +191,7 @@ function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: 
   switch (operation.name) {
     case "limit": {
       const { cost, isRelaxed = false } = operation;
-      if (isRelaxed) track.isExact = false;
+      if (isRelaxed) noteInexact(track, span.fromMs);
       const isLost = isRelaxed && terms.hasLostRelaxed(operation.key, span);
       if (answer?.success === false) break;
       const least = answer === null || isLost ? 0 : cost;
@@ -187,7 +200,7 @@ function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: 
     }
     case "local": {
       const { cost, leaseMs } = operation;
-      track.isExact = false;
+      noteInexact(track, span.fromMs);
       if (answer?.success !== true) return;
       const result = answer.results?.[0] ?? null;
       const lifeMsMax = lifeMsMaxOf(configurationOf(terms.strategyOf(operation.key)));
@@ -215,8 +228,9 @@ function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: 
   }
   const result = answer?.results?.[0];
   if (result !== undefined && !("once" in operation && operation.once !== undefined)) {
-    const cost = operation.name === "limit" && result.success ? operation.cost : 0;
-    track.figures.push({ span, cost, result, by });
+    const asked = operation.name === "limit" ? operation.cost : 1;
+    const cost = operation.name === "limit" && result.success ? asked : 0;
+    track.figures.push({ span, cost, asked, result, by });
   }
 }
 

@@ -45,6 +45,11 @@ export class ObjectTime {
     return this.#clocks.isSteady(this.#object);
   }
 
+  /** The least and the greatest time that the object may have had within a span of true time. */
+  spanOf({ fromMs, toMs }: MsSpan): MsSpan {
+    return this.#clocks.spanOf(this.#object, fromMs, toMs);
+  }
+
   /** How much of it may have passed from a moment of one span of true time to a later one of another span; less than 0 over a return. */
   elapsed(from: MsSpan, to: MsSpan): MsSpan {
     const passed = this.#clocks.elapsed(this.#object, from, to);

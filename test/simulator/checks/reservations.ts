@@ -5,8 +5,14 @@
 import type { LimitResult } from "../../../src/wire/edge/limit.ts";
 import type { MsSpan } from "../../support/models/span.ts";
 import { describeCall, isAnswered, type Violation } from "./history.ts";
-import type { LimitTrack } from "./limit-bounds.ts";
-import { spanOf, type LimitCall, type LimitOperation, type LimitTerms } from "./limits.ts";
+import { noteInexact, type LimitTrack } from "./limit-track.ts";
+import {
+  spanOf,
+  type LimitCall,
+  type LimitOperation,
+  type LimitOutcome,
+  type LimitTerms,
+} from "./limits.ts";
 
 /** How long a reservation may be settled unless it says so itself: docs/rate-limits.md. */
 const TTL_MS = 60_000;
@@ -30,7 +36,7 @@ interface Reservation {
 /**
  * Notes the reservations of some calls as charges of their limits.
  *
- * @returns what contradicts that a reservation lasts as long as its TTL
+ * @returns what contradicts that a reservation lasts as long as its TTL, and is settled once
  */
 export function checkReservations(
   calls: readonly LimitCall[],
@@ -63,7 +69,10 @@ export function checkReservations(
       ...(changesOf.get(key) ?? []),
       ...(changesOf.get(null) ?? []).filter(isAbout(key)),
     ];
-    noteCharge(reservation, { late: lateCalls(reservation, terms), others }, trackOf(key));
+    const late = lateCalls(reservation, terms);
+    const settled = late.length === 0 ? settledViolation(reservation) : null;
+    if (settled !== null) violations.push(settled);
+    noteCharge(reservation, { late, others }, trackOf(key));
   }
   return violations;
 }
@@ -138,6 +147,21 @@ function isOpenFor(
   return clocks.elapsed(objectOf(key), span, spanOf(call)).toMs < ttlMs;
 }
 
+/** The first settlement counts: all answers say the same, and it is what one of the calls asked for. */
+function settledViolation({ key, by, settlements }: Reservation): Violation | null {
+  const asked = new Set(settlements.map(costOf));
+  const answered = settlements.filter(isAnswered).filter(({ outcome }) => isSettled(outcome));
+  const [first] = answered;
+  const wrong = answered.find(
+    ({ outcome: { settled } }) => settled !== first!.outcome.settled || !asked.has(settled!),
+  );
+  if (wrong === undefined) return null;
+  const message =
+    `what ${by} had reserved was settled with ${first!.outcome.settled} (${describeCall(first!)}),` +
+    ` and with ${wrong.outcome.settled} (${describeCall(wrong)})`;
+  return { promise: "Limits", subject: key, message };
+}
+
 function noteCharge(
   { cost, span, isKnown, result, by, calls, settlements }: Reservation,
   { late, others }: { readonly late: readonly LimitCall[]; readonly others: readonly LimitCall[] },
@@ -145,7 +169,8 @@ function noteCharge(
 ): void {
   const costs = settlements.map(settledCostOf);
   // A debt changes what is left in ways that these checks leave out.
-  if (costs.some((settled) => settled > cost)) track.isExact = false;
+  for (const call of settlements)
+    if (settledCostOf(call) > cost) noteInexact(track, spanOf(call).fromMs);
   const leastSettled = Math.min(cost, ...costs);
   const spans = settlements.map(spanOf);
   if (leastSettled < cost) {
@@ -168,9 +193,13 @@ function noteCharge(
   track.charges.push({ ...common, span, least: isKnown ? leastSettled : 0 });
 }
 
-function settledCostOf(call: LimitCall): number {
-  const { cost } = call.operation as Extract<LimitOperation, { name: "settle" }>;
-  return isAnswered(call) ? (call.outcome.settled ?? cost) : cost;
-}
+const costOf = ({ operation }: LimitCall): number =>
+  (operation as Extract<LimitOperation, { name: "settle" }>).cost;
+
+/** A settlement that failed in its caller has no cost. */
+const isSettled = ({ settled }: LimitOutcome): boolean => typeof settled === "number";
+
+const settledCostOf = (call: LimitCall): number =>
+  (isAnswered(call) ? call.outcome.settled : null) ?? costOf(call);
 
 const meets = (a: MsSpan, b: MsSpan): boolean => a.fromMs <= b.toMs && b.fromMs <= a.toMs;

@@ -34,6 +34,8 @@ const AIM = { runs: 0.5, share: 1 / 16, probability: 0.5, most: 2 };
 const AIMED_CALLS = 0.15;
 const AIMED_FATES = ["lost", "answer lost", "caller ended"] as const;
 
+/** A commit takes so long at most, in ms: of a disk that is slow now, and of one that is not. */
+const COMMIT_MS = { slow: 5000, most: 15 };
 /** A slow message takes so long at most, in ms: longer than the time that any caller waits. */
 const SLOW_MS = 30_000;
 /** The client of an exchange that leaves does so by then, in ms: most answers come earlier, and some listeners stay longer. */
@@ -86,8 +88,13 @@ export class SeededFaults implements Faults {
 
   commitMs(): number {
     return this.#happens("slow disk", "commit")
-      ? this.#random.skewed(20, 5000)
-      : this.#random.skewed(0.2, 15);
+      ? this.#random.skewed(20, COMMIT_MS.slow)
+      : this.#random.skewed(0.2, COMMIT_MS.most);
+  }
+
+  /** The run may aim at a commit. */
+  get commitMsMost(): number {
+    return this.#aims || this.#rates["slow disk"] > 0 ? COMMIT_MS.slow : COMMIT_MS.most;
   }
 
   callFate(target: string, method: string): CallFate {

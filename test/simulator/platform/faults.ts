@@ -36,6 +36,8 @@ export interface Faults extends NetworkFaults {
   latencyMs(link: "object" | "client"): number;
   /** How long the disk takes for a commit, in ms. */
   commitMs(): number;
+  /** No commit takes longer than that. */
+  readonly commitMsMost: number;
   callFate(target: string, method: string): CallFate;
   /** @param step what the turn wrote last */
   commitFate(object: string, step: string): CommitFate;
@@ -51,6 +53,9 @@ export interface Faults extends NetworkFaults {
   alarmLateMs(): number;
 }
 
+/** A disk without faults commits within that, in ms. */
+const CALM_COMMIT_MS = 10;
+
 /** Nothing goes wrong; messages and commits take their time, so that their order is a matter of chance. */
 export function calm(random: Random): Faults {
   return {
@@ -60,7 +65,8 @@ export function calm(random: Random): Faults {
     noteGone: () => {},
     crashesAt: () => false,
     latencyMs: (link) => random.skewed(0.05, link === "object" ? 5 : 20),
-    commitMs: () => random.skewed(0.2, 10),
+    commitMs: () => random.skewed(0.2, CALM_COMMIT_MS),
+    commitMsMost: CALM_COMMIT_MS,
     callFate: () => "delivered",
     commitFate: () => "durable",
     partsAt: () => false,

@@ -30,6 +30,7 @@ import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { startClients, type Client } from "./client.ts";
+import { giveUp } from "./give-up.ts";
 import type { Port } from "./port.ts";
 import { bindingPort, httpPort } from "./ports.ts";
 import { bytesOf } from "./records/commands.ts";
@@ -75,11 +76,13 @@ const DEBT_KEYS: readonly string[] = ["k0", "k2"];
 const LOCAL_KEYS = ["hot", "warm"] as const;
 const LOCAL_SHARE = 0.25;
 const MANY = { share: 0.05, least: 2, most: 60 };
+/** Of reservations that are settled: settled again later, with a cost of its own. */
+const SETTLED_AGAIN_SHARE = 0.2;
 const BURST_SHARE = 0.7;
 /** Longer than anything is on its way, and than any disk is full. */
 const REST_MS = 180_000;
-/** A relaxed call is on disk this much later, on the slowest disk. */
-const RELAXED_MS = 10_000;
+/** A relaxed call is to be written within 50 ms: with the commit behind the one that is under way then, where there is one. */
+const relaxedMs = (commitMsMost: number): number => 100 + 2 * commitMsMost;
 
 /** A limit of one caller. */
 interface Limit {
@@ -191,7 +194,7 @@ export class Limits implements Workload {
       const answer = answers[i]!;
       const outcome =
         answer.kind === "reply" ? outcomeOf(() => frame.read(answer.reply)) : answer.kind;
-      if (outcome === "unknown") history.giveUp(call);
+      if (outcome === "unknown") giveUp(world, history, call);
       else history.end(call, outcome);
       if (outcome === "refused" || !isRepeatable(operation)) return false;
       return outcome === "unknown" || random.chance(NEEDLESS_SHARE);
@@ -201,7 +204,9 @@ export class Limits implements Workload {
   async finish(world: World, life: RunningLife): Promise<void> {
     await life.settled(REST_MS, "rest", () => {});
     const history = this.#history;
-    for (const call of history.calls) if (!isAnswered(call)) history.settle(call);
+    for (const call of history.calls) {
+      if (!isAnswered(call) && call.settled === null) history.settle(call);
+    }
     const random = world.random.fork("finish of limits");
     const port = httpPort(world, life, random);
     const peeks = [...this.#limits.values()].map(peekOf);
@@ -218,9 +223,10 @@ export class Limits implements Workload {
     const isStale = ({ operation, begun, ended }: LimitCall): boolean =>
       ended !== null &&
       keysOf(operation).some((key) => facts.staleSince(objectOf(key), begun, ended) !== begun);
+    const durableMs = relaxedMs(world.cluster.site.faults.commitMsMost);
     const hasLostRelaxed = (key: string, { fromMs, toMs }: MsSpan): boolean => {
       const object = objectOf(key);
-      const [from, to] = [beforeMs(fromMs), afterMs(toMs + RELAXED_MS)];
+      const [from, to] = [beforeMs(fromMs), afterMs(toMs + durableMs)];
       return facts.wasReset(object, from, to) || facts.staleSince(object, from, to) !== from;
     };
     // What a second copy of a shard refuses or shows may be old; strict charges of it are never answered.
@@ -314,7 +320,10 @@ class Chooser {
     if (share < 0.7) return this.#reset(limit);
     if (share < 0.84) return this.#limitAll();
     const reserved = this.#reserved.pop();
-    if (reserved !== undefined && random.chance(0.7)) return this.#settle(reserved);
+    if (reserved !== undefined && random.chance(0.7)) {
+      if (random.chance(SETTLED_AGAIN_SHARE)) this.#reserved.push(reserved);
+      return this.#settle(reserved);
+    }
     return this.#reserve(limit);
   }
 

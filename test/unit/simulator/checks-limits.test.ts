@@ -60,6 +60,10 @@ function result(
   };
 }
 
+/** A refusal of a look or of a cost, with what is left, and its times. */
+const refusal = (remaining: number, reset: number | null, retryAfterMs: number | null) =>
+  says({ ...result(false, remaining), reset, retryAfterMs });
+
 const says = (said: LimitResult): LimitOutcome => ({ success: said.success, results: [said] });
 const call = (
   begunMs: number,
@@ -74,6 +78,8 @@ const limit = (cost = 1, more: object = {}): LimitOperation => ({
   ...more,
 });
 const refund = (cost: number): LimitOperation => ({ name: "refund", key, cost });
+const PEEK: LimitOperation = { name: "peek", key };
+const RESET: LimitOperation = { name: "reset", key };
 const local = (cost: number): LimitOperation => ({ name: "local", key, cost, leaseMs: 1000 });
 const granted: LimitOutcome = { success: true };
 const refused: LimitOutcome = { success: false };
@@ -239,6 +245,22 @@ describe("a bucket", () => {
     expect(messagesOf(BUCKET, [...grants(10, 0), reset, ...grants(10, 30)])).toEqual([]);
   });
 
+  it("a reset restores no more than the burst, however late it may have been executed", () => {
+    const reset = call(20, null, RESET, "unknown");
+    expect(messagesOf(BUCKET, [...grants(10, 0), reset, ...grants(11, 30)])).toEqual([
+      expect.stringMatching(/^21 units were granted within .* where 20\.\d+ are allowed/),
+    ]);
+    const looks = [
+      call(0, 1, PEEK, says(result(true, 5))),
+      call(2, 3, RESET, granted),
+      call(4, 5, limit(8), granted),
+    ];
+    const left = (units: number) =>
+      messagesOf(BUCKET, [...looks, call(6, 7, PEEK, says(result(true, units)))]);
+    expect(left(7)).toEqual([]);
+    expect(left(9)).toEqual([expect.stringContaining("a charge is lost, as at most 8.0")]);
+  });
+
   it("calls that were refused or may not have been granted count for nothing", () => {
     const calls = [
       ...grants(10, 0),
@@ -267,6 +289,19 @@ describe("a bucket", () => {
     ];
     expect(messagesOf(BUCKET, calls)).toEqual([
       expect.stringMatching(/8 were left .*a charge is lost, as at most 7\.\d+/),
+    ]);
+  });
+
+  it("a call of unknown outcome charges until it has settled, and no later", () => {
+    const open = call(0, 1, limit(5), "unknown");
+    const looks = [
+      call(500, 501, PEEK, says(result(true, 10))),
+      call(510, 511, PEEK, says(result(true, 5))),
+    ];
+    expect(messagesOf(BUCKET, [open, ...looks])).toEqual([]);
+    expect(messagesOf(BUCKET, [{ ...open, settledMs: 505 }, ...looks])).toEqual([]);
+    expect(messagesOf(BUCKET, [{ ...open, settledMs: 400 }, ...looks])).toEqual([
+      expect.stringContaining("too much was charged"),
     ]);
   });
 
@@ -427,6 +462,57 @@ describe("a bucket", () => {
       expect(messagesOf(BUCKET, [unknown, settle(500, ended)])).toEqual([]);
     });
 
+    describe("that is settled twice", () => {
+      const again = (ms: number, cost: number, settledWith: number) =>
+        call(
+          ms,
+          ms + 1,
+          { name: "settle", key, id: "x", cost },
+          { success: true, settled: settledWith },
+        );
+
+      it("is answered with the first cost, whatever the second one is", () => {
+        expect(messagesOf(BUCKET, [reserve, settle(4, settled), again(6, 5, 3)])).toEqual([]);
+        expect(messagesOf(BUCKET, [reserve, settle(4, settled), again(6, 5, 5)])).toEqual([
+          expect.stringMatching(
+            /had reserved was settled with 3 \(client 1 .*\), and with 5 \(client 1/,
+          ),
+        ]);
+      });
+
+      it("may have been settled first by a call of unknown outcome, and by none that was not made", () => {
+        const open = settle(4, "unknown");
+        expect(messagesOf(BUCKET, [reserve, open, again(6, 5, 3)])).toEqual([]);
+        expect(messagesOf(BUCKET, [reserve, open, again(6, 5, 4)])).toHaveLength(1);
+      });
+
+      it("may be another one where its call was repeated after its TTL", () => {
+        const later = call(
+          2000,
+          2001,
+          { name: "reserve", key, id: "x", cost: 8, ttlMs: 1000 },
+          granted,
+        );
+        const calls = [reserve, settle(4, settled), later, again(2010, 5, 5)];
+        expect(messagesOf(BUCKET, calls)).toEqual([]);
+      });
+    });
+
+    it("that leaves a debt does not excuse what was wrong before it", () => {
+      const twice = [
+        call(0, 0.5, limit(2), says(result(true, 8))),
+        call(1, 1.5, limit(2), says(result(true, 4))),
+      ];
+      const small = call(2, 3, { name: "reserve", key, id: "x", cost: 1 }, granted);
+      const debt = settle(4, settled);
+      expect(messagesOf(BUCKET, [...twice, small, debt])).toEqual([
+        expect.stringContaining("too much was charged"),
+      ]);
+      const relaxed = call(5, 6, limit(1, { isRelaxed: true }), granted);
+      expect(messagesOf(BUCKET, [...twice, relaxed])).toHaveLength(1);
+      expect(messagesOf(BUCKET, [...twice, call(5000, 5001, local(1), granted)])).toHaveLength(1);
+    });
+
     it("that is settled with more than its estimate leaves a debt, which is not judged", () => {
       const more = call(
         4,
@@ -490,6 +576,51 @@ describe("a window", () => {
     ]);
   });
 
+  describe("with its end in each answer", () => {
+    const named = fixedWindow([{ name: "default", limit: 10, window: "1 m" }]);
+    const counted = (count: number, fromMs: number, end: number): Forged[] =>
+      grants(count, fromMs).map((each, i) => ({
+        ...each,
+        outcome: says(result(true, Math.max(0, 9 - i), end)),
+      }));
+    const first = counted(10, 0, 60_000);
+    const early = counted(10, 31_000, 91_000);
+
+    it("begins when the one before has ended", () => {
+      expect(messagesOf(named, [...first, ...counted(10, 60_010, 120_010)])).toEqual([]);
+      expect(messagesOf(named, [...first, ...early])).toEqual([
+        expect.stringMatching(
+          /^default: a window that ends at 91000 began while the one that ends at 60000 lasted/,
+        ),
+      ]);
+    });
+
+    it("may begin anew where units came back, or where a clock was set", () => {
+      const back = call(30_000, 30_001, refund(1), granted);
+      expect(messagesOf(named, [...first, back, ...early])).toEqual([]);
+      const after = call(60_500, 60_501, refund(1), granted);
+      expect(messagesOf(named, [...first, ...early, after])).toHaveLength(1);
+      const clocks = new ClockHistory();
+      clocks.set("shard 0", 30_000, 30_000);
+      expect(messagesOf(named, [...first, ...early], { clocks })).toEqual([]);
+    });
+
+    it("grants its limit once more after a reset, and no more", () => {
+      const reset = call(20, 21, RESET, granted);
+      const again = (count: number) => [...first, reset, ...counted(count, 30, 60_030)];
+      expect(messagesOf(named, again(10))).toEqual([]);
+      expect(messagesOf(named, again(11))).toEqual([
+        expect.stringMatching(
+          /^default: 21 units were granted in the window .* where 20 are allowed/,
+        ),
+      ]);
+      const unnamed = (count: number) =>
+        again(count).map((each) => (each === reset ? each : { ...each, outcome: granted }));
+      expect(messagesOf(WINDOW, unnamed(20))).toEqual([]);
+      expect(messagesOf(WINDOW, unnamed(21))).toHaveLength(1);
+    });
+  });
+
   describe("that isolates spend units of", () => {
     const named = fixedWindow([{ name: "default", limit: 10, window: "1 m" }]);
     const opened = call(0, 1, limit(2), says(result(true, 8, 60_000)));
@@ -534,5 +665,114 @@ describe("a sliding window", () => {
     expect(messagesOf(SLIDING, [...grants(10, 9000), ...grants(6, 15_100)])).toEqual([
       expect.stringMatching(/^6 units were granted after 10 in the window before/),
     ]);
+  });
+
+  it("a reset restores no more than the limit", () => {
+    const reset = call(1500, 1501, RESET, granted);
+    expect(messagesOf(SLIDING, [...grants(10, 1000), reset, ...grants(10, 1600)])).toEqual([]);
+    expect(messagesOf(SLIDING, [...grants(10, 1000), reset, ...grants(11, 1600)])).toHaveLength(1);
+  });
+});
+
+describe("calls with one idempotency key", () => {
+  const once = (ms: number, left: number, more: object = {}): Forged =>
+    call(ms, ms + 1, limit(1, { once: "x", ...more }), says(result(true, left)));
+
+  it("get one answer, which a second charge would have changed", () => {
+    expect(messagesOf(SLIDING, [once(0, 9), once(2, 9)])).toEqual([]);
+    expect(messagesOf(SLIDING, [once(0, 9), once(2, 8)])).toEqual([
+      expect.stringMatching(/^a repeated call was not answered as the first one: x was answered/),
+    ]);
+  });
+
+  it("may get another answer when the first is forgotten, over another door, or where a crash may take it back", () => {
+    expect(messagesOf(SLIDING, [once(0, 9), once(10_010, 8)])).toEqual([]);
+    expect(messagesOf(SLIDING, [once(0, 9), { ...once(2, 8), door: "tcp" }])).toEqual([]);
+    const relaxed = { isRelaxed: true };
+    expect(messagesOf(SLIDING, [once(0, 9, relaxed), once(2, 8, relaxed)])).toEqual([]);
+  });
+});
+
+describe("a refusal", () => {
+  const refusing = (ms: number, cost: number, outcome: LimitOutcome): Forged =>
+    call(ms, ms + 1, limit(cost), outcome);
+  const first = refusing(1000, 2, refusal(1, 6000, 5000));
+
+  it("of a cost has less left than that, in one of its quotas", () => {
+    expect(messagesOf(SLIDING, [first])).toEqual([]);
+    expect(messagesOf(SLIDING, [refusing(1000, 1, refusal(5, 6000, 5000))])).toEqual([
+      expect.stringMatching(/^1 were refused where 5 were left/),
+    ]);
+    expect(messagesOf(SLIDING, [call(0, 1, PEEK, refusal(0, 6000, 6000))])).toEqual([]);
+    expect(messagesOf(SLIDING, [call(0, 1, PEEK, refusal(1, 6000, 6000))])).toHaveLength(1);
+  });
+
+  it("ends after it was answered, by the time of its object", () => {
+    const ended = refusing(7000, 2, refusal(1, 6000, 1));
+    expect(messagesOf(SLIDING, [ended])).toEqual([
+      expect.stringMatching(/^a refusal lasts for 1 ms until 6000, which was over at 6998: client/),
+    ]);
+    const clocks = new ClockHistory();
+    clocks.set("shard 0", -Infinity, -2000);
+    const behind = refusing(7000, 2, refusal(1, 6000, 1000));
+    expect(messagesOf(SLIDING, [behind], { clocks })).toEqual([]);
+    expect(messagesOf(SLIDING, [refusing(7000, 11, refusal(10, null, null))])).toEqual([]);
+  });
+
+  it("lasts from the moment of its answer", () => {
+    const lasting = (ms: number) => messagesOf(SLIDING, [refusing(1000, 2, refusal(1, 6000, ms))]);
+    expect(lasting(4999)).toEqual([]);
+    expect(lasting(2500)).toEqual([
+      expect.stringMatching(
+        /^a refusal lasts for 2500 ms until 6000, and it was 998 to 1001 then: client/,
+      ),
+    ]);
+    expect(lasting(5100)).toHaveLength(1);
+    const relaxed = call(1000, 1001, limit(2, { isRelaxed: true }), refusal(1, 6000, 2500));
+    expect(messagesOf(SLIDING, [relaxed])).toHaveLength(1);
+  });
+
+  it("lasts no longer than a limit needs to be fresh", () => {
+    const lasting = (strategy: LimitStrategy, ms: number) =>
+      messagesOf(strategy, [refusing(1000, 2, refusal(1, 1000 + ms, ms))]);
+    expect(lasting(SLIDING, 20_000)).toEqual([]);
+    expect(lasting(SLIDING, 21_000)).toEqual([
+      expect.stringMatching(/^a refusal lasts for 21000 ms, where all comes back in 20001 ms/),
+    ]);
+    expect(lasting(WINDOW, 61_000)).toHaveLength(1);
+    expect(lasting(BUCKET, 11_000)).toHaveLength(1);
+    const both = composite({ primary: WINDOW, secondary: BUCKET });
+    expect(lasting(both, 60_000)).toEqual([]);
+    expect(lasting(both, 61_000)).toHaveLength(1);
+  });
+
+  describe("that comes again", () => {
+    const again = (ms: number, cost: number): Forged =>
+      refusing(ms, cost, refusal(cost - 1, ms + 100, 100));
+    const found = (more: readonly Forged[], terms?: Partial<LimitTerms>): string[] =>
+      messagesOf(SLIDING, [first, ...more], terms);
+
+    it("is wrong when the wait of the first one is over", () => {
+      expect(found([again(6010, 2)])).toEqual([
+        expect.stringMatching(/^2 were refused, though 2 were to be granted after 5000 ms/),
+      ]);
+      expect(found([again(6010, 1)])).toHaveLength(1);
+    });
+
+    it("is right before that, where it asks for more, and where another caller may have come between", () => {
+      expect(found([again(5900, 2)])).toEqual([]);
+      expect(found([again(6010, 3)])).toEqual([]);
+      expect(found([call(3000, 3001, limit(), granted), again(6010, 2)])).toEqual([]);
+      expect(found([call(3000, 3001, limit(), "unknown"), again(6010, 2)])).toEqual([]);
+      expect(found([call(5000, 7000, limit(), granted), again(6010, 2)])).toEqual([]);
+      expect(found([call(3000, 3001, local(1), refused), again(6010, 2)])).toEqual([]);
+    });
+
+    it("is right where less of the object's time has passed", () => {
+      const clocks = new ClockHistory();
+      clocks.set("shard 0", 2000, -3000);
+      const later = refusing(6010, 2, refusal(1, 5600, 100));
+      expect(found([later], { clocks })).toEqual([]);
+    });
   });
 });

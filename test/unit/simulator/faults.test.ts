@@ -35,6 +35,16 @@ describe("faults of a seed", () => {
     expect(Math.max(...most)).toBeLessThan(10);
   });
 
+  it("no commit takes longer than a run says, and in some runs all are short", () => {
+    const most = Array.from({ length: 200 }, (_, seed) => {
+      const faults = faultsOf(seed);
+      const longest = Math.max(...Array.from({ length: 200 }, () => faults.commitMs()));
+      expect(longest).toBeLessThanOrEqual(faults.commitMsMost);
+      return faults.commitMsMost;
+    });
+    expect(new Set(most).size).toBe(2);
+  });
+
   it("a call that a plan aims at is hit often, in each of the ways in which it may go wrong", () => {
     const faults = new SeededFaults(new Random(1), new FaultCounts(), ["Shard.adopt"]);
     const fates = Array.from({ length: RUNS }, () => faults.callFate("Shard", "adopt"));
