@@ -2,7 +2,6 @@
 import type {
   BucketConfiguration,
   RateLimitConfiguration,
-  SlidingWindowConfiguration,
 } from "../../../src/wire/ratelimit/configuration.ts";
 import type { MsSpan } from "../../support/models/span.ts";
 import type { ClockHistory } from "./clocks.ts";
@@ -14,6 +13,7 @@ import {
   type Figure,
   type LimitTrack,
 } from "./limit-track.ts";
+import { slidingFigureViolation, slidingViolation } from "./limit-sliding.ts";
 import { windowsViolation } from "./limit-windows.ts";
 import type { ObjectTime } from "./object-time.ts";
 
@@ -59,47 +59,6 @@ function bucketViolation(
   });
 }
 
-/** What the two buckets on the grid of the epoch have for certain, the previous one by the share that is covered for certain. */
-function slidingViolation(
-  { limit, windowNs }: SlidingWindowConfiguration,
-  { charges, gifts }: LimitTrack,
-  clocks: ClockHistory,
-  object: string,
-): string | null {
-  const windowMs = Number(windowNs) / 1e6;
-  const placed = charges
-    .filter(({ least, span }) => least > 0 && span.toMs < Infinity)
-    .map((charge) => ({ charge, at: clocks.spanOf(object, charge.span.fromMs, charge.span.toMs) }))
-    .map(({ charge, at }) => ({ charge, at, bucket: bucketOf(at, windowMs) }));
-  const free = gifts.filter(({ isFreeOfCharge }) => isFreeOfCharge);
-  for (const { charge, at, bucket } of placed) {
-    if (bucket === null) continue;
-    let current = charge.least;
-    let previous = 0;
-    for (const other of placed) {
-      if (other.charge.span.toMs >= charge.span.fromMs) continue;
-      if (other.bucket === bucket) current += other.charge.least;
-      if (other.bucket === bucket - 1) previous += other.charge.least;
-    }
-    const covered = Math.max(0, (bucket + 1) * windowMs - at.toMs) / windowMs;
-    const counted = previous * covered + current;
-    if (counted <= limit * (1 + ROUNDING)) continue;
-    const { span } = charge;
-    const within = { fromMs: span.fromMs - 2 * windowMs, toMs: span.toMs };
-    const most = limit + givenWithin(free, within, limit);
-    if (counted > most * (1 + ROUNDING)) {
-      return `${current} units were granted after ${previous} in the window before, where ${most} are allowed; the last of them by ${charge.by}`;
-    }
-  }
-  return null;
-}
-
-/** Null where it is not certain. */
-function bucketOf({ fromMs, toMs }: MsSpan, windowMs: number): number | null {
-  const bucket = Math.floor(fromMs / windowMs);
-  return bucket === Math.floor(toMs / windowMs) ? bucket : null;
-}
-
 /** A bucket of a configuration, with the name of its figures. */
 function bucketWithName(
   configuration: RateLimitConfiguration,
@@ -117,7 +76,7 @@ function bucketWithName(
 
 /**
  * Whether figures of a limit contradict each other: between two of them a charge was lost, or made twice. Fixed windows are
- * compared within a window; sliding ones are not.
+ * compared within a window, and each figure of a sliding one with the charges that it counts.
  */
 export function figureViolation(
   configuration: RateLimitConfiguration,
@@ -135,6 +94,9 @@ export function figureViolation(
     if (violation !== null) return violation;
   }
   if (!time.isSteady) return null;
+  if (configuration.strategy === "sliding_window") {
+    return slidingFigureViolation(configuration, track, time);
+  }
   const [quotas, prefix] =
     configuration.strategy === "fixed_window"
       ? [configuration.quotas, ""]

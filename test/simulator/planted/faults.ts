@@ -303,6 +303,14 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 3,
   },
   {
+    name: "a sliding window counts a charge twice",
+    module: "src/engine/ratelimit/sliding-window.ts",
+    text: "return { current: current + cost, previous, startNs };",
+    planted: "return { current: current + 2 * cost, previous, startNs };",
+    workload: "limits",
+    seed: 1,
+  },
+  {
     name: "limits together are charged in part where one refuses",
     module: "src/engine/limit-all.ts",
     text: "if (isGranted)\n      this.#charge(",

@@ -667,6 +667,54 @@ describe("a sliding window", () => {
     ]);
   });
 
+  describe("says what is left", () => {
+    const look = (ms: number, left: number, outcome = says(result(true, left))) =>
+      call(ms, ms + 1, PEEK, outcome);
+    const charged = call(1000, 1001, limit(6), granted);
+    const found = (calls: readonly Forged[], terms?: Partial<LimitTerms>) =>
+      messagesOf(SLIDING, calls, terms);
+
+    it("after what was charged in its bucket", () => {
+      expect(found([charged, look(9000, 4)])).toEqual([]);
+      expect(found([charged, look(9000, 5)])).toEqual([
+        expect.stringMatching(/^5 are left after client 1 .*: a charge is lost, as at most 4\.000/),
+      ]);
+      expect(found([charged, look(9000, 3)])).toEqual([
+        expect.stringMatching(/^3 are left after .*: too much was charged, as at least 4 must/),
+      ]);
+      const twice = call(1000, 1001, limit(1), says(result(true, 8)));
+      expect(found([twice])).toHaveLength(1);
+    });
+
+    it("after the share of the bucket before that is covered, and nothing older", () => {
+      expect(found([charged, look(15_000, 7)])).toEqual([]);
+      expect(found([charged, look(15_000, 8)])).toHaveLength(1);
+      expect(found([charged, look(15_100, 6)])).toHaveLength(1);
+      expect(found([charged, look(20_100, 10)])).toEqual([]);
+      const forEver = look(20_100, 0, refusal(0, 30_100, 10_000));
+      expect(found([charged, forEver])).toEqual([
+        expect.stringContaining("too much was charged, as at least 10 must be left"),
+      ]);
+    });
+
+    it("after what may have been charged, or come back", () => {
+      const open = call(1500, null, limit(3), "unknown");
+      expect(found([charged, open, look(3000, 4)])).toEqual([]);
+      expect(found([charged, open, look(3000, 1)])).toEqual([]);
+      expect(found([charged, open, look(3000, 0)])).toHaveLength(1);
+      const back = call(1500, 1501, refund(2), granted);
+      expect(found([charged, back, look(3000, 6)])).toEqual([]);
+      expect(found([charged, back, look(3000, 7)])).toHaveLength(1);
+    });
+
+    it("which is not judged where a bucket may have begun meanwhile, or where a clock was set", () => {
+      expect(found([charged, { ...look(9990, 10), endedMs: 10_010 }])).toEqual([]);
+      const clocks = new ClockHistory();
+      clocks.set("shard 0", 2000, 50_000);
+      expect(found([charged, look(9000, 10)], { clocks })).toEqual([]);
+    });
+  });
+
   it("a reset restores no more than the limit", () => {
     const reset = call(1500, 1501, RESET, granted);
     expect(messagesOf(SLIDING, [...grants(10, 1000), reset, ...grants(10, 1600)])).toEqual([]);
@@ -699,28 +747,28 @@ describe("a refusal", () => {
   const first = refusing(1000, 2, refusal(1, 6000, 5000));
 
   it("of a cost has less left than that, in one of its quotas", () => {
-    expect(messagesOf(SLIDING, [first])).toEqual([]);
-    expect(messagesOf(SLIDING, [refusing(1000, 1, refusal(5, 6000, 5000))])).toEqual([
+    expect(messagesOf(WINDOW, [first])).toEqual([]);
+    expect(messagesOf(WINDOW, [refusing(1000, 1, refusal(5, 6000, 5000))])).toEqual([
       expect.stringMatching(/^1 were refused where 5 were left/),
     ]);
-    expect(messagesOf(SLIDING, [call(0, 1, PEEK, refusal(0, 6000, 6000))])).toEqual([]);
-    expect(messagesOf(SLIDING, [call(0, 1, PEEK, refusal(1, 6000, 6000))])).toHaveLength(1);
+    expect(messagesOf(WINDOW, [call(0, 1, PEEK, refusal(0, 6000, 6000))])).toEqual([]);
+    expect(messagesOf(WINDOW, [call(0, 1, PEEK, refusal(1, 6000, 6000))])).toHaveLength(1);
   });
 
   it("ends after it was answered, by the time of its object", () => {
     const ended = refusing(7000, 2, refusal(1, 6000, 1));
-    expect(messagesOf(SLIDING, [ended])).toEqual([
+    expect(messagesOf(WINDOW, [ended])).toEqual([
       expect.stringMatching(/^a refusal lasts for 1 ms until 6000, which was over at 6998: client/),
     ]);
     const clocks = new ClockHistory();
     clocks.set("shard 0", -Infinity, -2000);
     const behind = refusing(7000, 2, refusal(1, 6000, 1000));
-    expect(messagesOf(SLIDING, [behind], { clocks })).toEqual([]);
-    expect(messagesOf(SLIDING, [refusing(7000, 11, refusal(10, null, null))])).toEqual([]);
+    expect(messagesOf(WINDOW, [behind], { clocks })).toEqual([]);
+    expect(messagesOf(WINDOW, [refusing(7000, 11, refusal(10, null, null))])).toEqual([]);
   });
 
   it("lasts from the moment of its answer", () => {
-    const lasting = (ms: number) => messagesOf(SLIDING, [refusing(1000, 2, refusal(1, 6000, ms))]);
+    const lasting = (ms: number) => messagesOf(WINDOW, [refusing(1000, 2, refusal(1, 6000, ms))]);
     expect(lasting(4999)).toEqual([]);
     expect(lasting(2500)).toEqual([
       expect.stringMatching(
@@ -729,12 +777,15 @@ describe("a refusal", () => {
     ]);
     expect(lasting(5100)).toHaveLength(1);
     const relaxed = call(1000, 1001, limit(2, { isRelaxed: true }), refusal(1, 6000, 2500));
-    expect(messagesOf(SLIDING, [relaxed])).toHaveLength(1);
+    expect(messagesOf(WINDOW, [relaxed])).toHaveLength(1);
   });
 
   it("lasts no longer than a limit needs to be fresh", () => {
     const lasting = (strategy: LimitStrategy, ms: number) =>
-      messagesOf(strategy, [refusing(1000, 2, refusal(1, 1000 + ms, ms))]);
+      messagesOf(strategy, [
+        call(500, 501, limit(9), granted),
+        refusing(1000, 2, refusal(1, 1000 + ms, ms)),
+      ]);
     expect(lasting(SLIDING, 20_000)).toEqual([]);
     expect(lasting(SLIDING, 21_000)).toEqual([
       expect.stringMatching(/^a refusal lasts for 21000 ms, where all comes back in 20001 ms/),
@@ -750,7 +801,7 @@ describe("a refusal", () => {
     const again = (ms: number, cost: number): Forged =>
       refusing(ms, cost, refusal(cost - 1, ms + 100, 100));
     const found = (more: readonly Forged[], terms?: Partial<LimitTerms>): string[] =>
-      messagesOf(SLIDING, [first, ...more], terms);
+      messagesOf(WINDOW, [first, ...more], terms);
 
     it("is wrong when the wait of the first one is over", () => {
       expect(found([again(6010, 2)])).toEqual([
