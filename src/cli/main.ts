@@ -4,6 +4,7 @@
  *
  * Everything that only a process has is here: signals, a closed pipe, the exit code. The rest takes it from `Host`.
  */
+import { endWithReader } from "./closed-output.ts";
 import { Clients } from "./connection.ts";
 import { ExitCode } from "./exit-code.ts";
 import { processHost } from "./host.ts";
@@ -14,11 +15,7 @@ import { carryOut } from "./program.ts";
 // Before anything else runs: modules that were imported above use it in functions only.
 completeLanguage();
 
-// The reader closed the pipe, as `| head` does when it has its lines: that is a normal end.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
-  process.exit(ExitCode.done);
-});
+endWithReader(process.stdout);
 
 // Listens before the first command runs, so that no signal is lost.
 const ending = new Interruption();

@@ -1,8 +1,11 @@
 /** The small parts of the gateway: ports, addresses, options, tokens, logs and figures. */
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { startGateway } from "../../src/cli/gateway/gateway.ts";
 import { GatewayLog } from "../../src/cli/gateway/log.ts";
 import { metricsText, PortMetrics } from "../../src/cli/gateway/metrics.ts";
 import {
@@ -144,6 +147,38 @@ describe("tokens", () => {
   });
 });
 
+describe("a gateway that can't open all ports", () => {
+  it("a gateway that fails to start leaves no client that has connected meanwhile", async () => {
+    // Accepts each WebSocket's connection, and says nothing.
+    const upstream = createServer();
+    const taken = createServer();
+    for (const server of [upstream, taken]) {
+      await once(server.listen(0, "127.0.0.1"), "listening");
+    }
+    const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+    const [free] = parsePorts("0=2");
+    let client: Socket | null = null;
+    const ended = Promise.withResolvers<void>();
+    const starting = startGateway({
+      url: `http://127.0.0.1:${portOf(upstream)}`,
+      // A name is looked up for each port: meanwhile the first one accepts.
+      host: "localhost",
+      connectTimeoutMs: 600_000,
+      ports: [...Array.from({ length: 30 }, () => free!), ...parsePorts(`${portOf(taken)}=2`)],
+      writeLog: (line) => {
+        const { event, port } = JSON.parse(line) as { event: string; port: number };
+        if (event !== "listening" || client !== null) return;
+        client = connect({ port, host: "localhost" }).resume();
+        client.on("error", () => {});
+        client.once("close", () => ended.resolve());
+      },
+    });
+    await expect(starting).rejects.toMatchObject({ code: "listen_failed" });
+    await ended.promise;
+    for (const server of [upstream, taken]) server.close();
+  }, 20_000);
+});
+
 describe("the log", () => {
   it("a repeated warning is logged at intervals that double to a minute, with its count", () => {
     const lines: string[] = [];
@@ -151,7 +186,8 @@ describe("the log", () => {
     const log = new GatewayLog(
       (line) => lines.push(line),
       true,
-      () => nowMs,
+      // The date may be set back at any moment: intervals don't depend on it.
+      { dateMs: () => 3000 - (nowMs % 7), elapsedMs: () => nowMs },
     );
     const at: number[] = [];
     for (nowMs = 0; nowMs < 600_000; nowMs += 100) {
@@ -161,7 +197,7 @@ describe("the log", () => {
     }
     expect(at).toEqual([0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303, 363, 423, 483, 543]);
     expect(JSON.parse(lines[2]!)).toEqual({
-      time: "1970-01-01T00:00:03.000Z",
+      time: "1970-01-01T00:00:02.996Z",
       level: "warning",
       event: "lost",
       port: 1,
@@ -176,11 +212,10 @@ describe("the log", () => {
 
   it("the log tells warnings of different kinds apart, and keeps a bounded number of kinds", () => {
     const lines: string[] = [];
-    const log = new GatewayLog(
-      (line) => lines.push(line),
-      false,
-      () => 0,
-    );
+    const log = new GatewayLog((line) => lines.push(line), false, {
+      dateMs: () => 0,
+      elapsedMs: () => 0,
+    });
     for (const kind of ["1008", "1013", "1008"]) log.repeated("closed", kind, {});
     expect(lines).toHaveLength(2);
     log.info("started");

@@ -1,6 +1,18 @@
 /** `throttr-edge serve`: what flags ask for, the configuration of workerd, the folder of the data. */
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
@@ -16,10 +28,12 @@ import {
   type Serving,
 } from "../../src/cli/serve/configuration.ts";
 import { askServer } from "../../src/cli/serve/claim.ts";
-import { DataFolder } from "../../src/cli/serve/data-folder.ts";
+import { DataFolder, keepReserve } from "../../src/cli/serve/data-folder.ts";
+import { health } from "../../src/cli/serve/health.ts";
 import { processStart } from "../../src/cli/serve/orphans.ts";
 import { planOf, type ServeFlags } from "../../src/cli/serve/plan.ts";
 import { findWorkerd } from "../../src/cli/serve/workerd.ts";
+import { runCli } from "../support/cli/run.ts";
 import { textArbitrary } from "../support/text/strings.ts";
 
 const seed = inject("seed");
@@ -136,6 +150,20 @@ describe("flags", () => {
     });
   });
 
+  it("an empty number leaves what serve computes, and an empty text is a value", () => {
+    const given = [
+      "SPLIT_CALLS_PER_SECOND=",
+      "CONNECTIONS_MAX=",
+      "YRMCDS_CONNECTIONS_MAX=",
+      "HOSTS=",
+    ];
+    const flags = flagsOf({ access: "open", var: given });
+    const { variables } = planOf(flags, {}, 10_000);
+    expect(variables).toMatchObject({ SPLIT_CALLS_PER_SECOND: "0", HOSTS: "" });
+    expect(Number(variables["CONNECTIONS_MAX"])).toBeGreaterThan(0);
+    expect(variables).not.toHaveProperty("YRMCDS_CONNECTIONS_MAX");
+  });
+
   it("a short secret is warned of", () => {
     expect(plan({}, { TOKEN_SECRET: "short" }).warnings).toEqual([
       "TOKEN_SECRET has 5 bytes: 32 or more are advised",
@@ -205,6 +233,37 @@ describe("flags", () => {
     expect(plan({ http: ["0.0.0.0:1"] }).http).toEqual([{ host: "0.0.0.0", port: 1 }]);
     const open = { http: ["0.0.0.0:1"], access: "open", openToNetwork: true };
     expect(plan(open, {}).variables.ACCESS).toBe("open");
+  });
+});
+
+describe("the health of a server", () => {
+  it("a server that lists other host names is asked by one that it answers to", async () => {
+    const server = createServer(({ headers }, response) => {
+      response.statusCode = headers.host === "localhost" ? 200 : 421;
+      response.end("here");
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    expect(await health(url, AbortSignal.timeout(5000))).toBeNull();
+    server.removeAllListeners("request").on("request", (_, response: ServerResponse) => {
+      response.writeHead(503).end("shards_mismatch");
+    });
+    expect(await health(url, AbortSignal.timeout(5000))).toBe("503 shards_mismatch");
+    await new Promise((resolve) => server.close(resolve));
+    expect(await health(url, AbortSignal.timeout(5000))).toContain("ECONNREFUSED");
+  });
+
+  it("a folder whose socket can't be reached has no healthy server", async () => {
+    // Root may connect to any socket, so a link that leads nowhere stands for that of another user.
+    const loop = join(folder, "loop");
+    symlinkSync(loop, loop);
+    const { exitCode, out } = await runCli(["serve", "--check", "--data", loop, "--json"], {});
+    expect(exitCode).toBe(1);
+    expect(JSON.parse(out)).toEqual({
+      url: null,
+      healthy: false,
+      detail: `${join(loop, "socket")}: ELOOP`,
+    });
   });
 });
 
@@ -316,6 +375,27 @@ describe("the data folder", () => {
     data.close();
     expect(await askServer(path)).toBeNull();
     (await open(path)).close();
+  });
+
+  it("the reserve is kept where it leaves as much space as it takes, and never fails a start", async () => {
+    const path = join(folder, "reserve");
+    const bytes = 4 << 20;
+    const kept = (freeBytes: number): boolean => {
+      keepReserve(path, freeBytes);
+      expect(existsSync(`${path}.new`)).toBe(false);
+      return existsSync(path);
+    };
+    expect(kept(2 * bytes)).toBe(true);
+    expect(statSync(path).size).toBe(bytes);
+    expect(kept(bytes)).toBe(true);
+    expect(kept(bytes - 1)).toBe(false);
+    // What the start before has freed is left to workerd by the next one, too.
+    expect(kept(2 * bytes - 1)).toBe(false);
+    // The draft of a start that was killed takes space.
+    writeFileSync(`${path}.new`, "half");
+    expect(kept(0)).toBe(false);
+    // It can't be written, as where a quota is used up.
+    expect(() => keepReserve(join(folder, "missing", "reserve"), 2 * bytes)).not.toThrow();
   });
 
   it("a data folder serves one server at a time, and a refused start names that server", async () => {

@@ -5,6 +5,7 @@
  * signals; `gateway.ts` listens, and `link.ts` carries a connection.
  */
 import { Option, type Command } from "commander";
+import { outliveReaders } from "../closed-output.ts";
 import { durationMsOf } from "../duration.ts";
 import { UsageError } from "../failure.ts";
 import { aborted } from "../interruption.ts";
@@ -14,7 +15,7 @@ import type { CertificateFiles } from "./certificate.ts";
 import { checkServer } from "./check.ts";
 import { startGateway } from "./gateway.ts";
 import { GatewayLog } from "./log.ts";
-import { LIMITS, limitsOf, type GatewayLimits, type GatewayOptions } from "./options.ts";
+import { hostOf, LIMITS, limitsOf, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { parsePorts, PORTS_UNLESS_GIVEN, SIZE_UNLESS_GIVEN } from "./ports.ts";
 import { givenToken, tokenOfFile, type TokenSource } from "./token.ts";
 
@@ -103,6 +104,7 @@ function limit(flags: string, name: keyof GatewayLimits, description: string): O
 /** Runs until SIGINT or SIGTERM, and drains then. A second signal ends the process (`interruption.ts`). */
 async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
   const { signal } = invocation;
+  outliveReaders(invocation.host);
   const options = optionsOf(invocation, flags);
   await assertAccepted(options, signal);
   const gateway = await startGateway(options);
@@ -141,7 +143,7 @@ function optionsOf(invocation: Invocation, flags: GatewayFlags): GatewayOptions 
     url: invocation.settings.url,
     token: tokenOf(invocation, flags),
     ports: parsePorts(flags.ports, flags.defaultSize),
-    host: flags.host,
+    host: hostOf(flags),
     ...(tls !== null && { tls }),
     ...(flags.metricsPort !== undefined && { metricsPort: flags.metricsPort }),
     writeLog: (line) => void host.stderr.write(line),

@@ -15,10 +15,17 @@ import { Link, type LinkSettings } from "./link.ts";
 import { GatewayLog } from "./log.ts";
 import { metricsServer } from "./metrics-server.ts";
 import { metricsText, PortMetrics } from "./metrics.ts";
-import { doorUrl, isLoopback, limitsOf, upstreamUrl, type GatewayOptions } from "./options.ts";
+import {
+  doorUrl,
+  hostOf,
+  isLoopback,
+  limitsOf,
+  LOOPBACK,
+  upstreamUrl,
+  type GatewayOptions,
+} from "./options.ts";
 import { givenToken } from "./token.ts";
 
-const LOOPBACK = "127.0.0.1";
 /** Clients that the system lets wait to be accepted: enough for all of them to come back at once after an outage. */
 const BACKLOG = 1024;
 /** Time for answers that are on their way when the time to drain is over. */
@@ -98,7 +105,7 @@ export class Gateway {
     this.#settings = settings;
     this.#url = url;
     this.#certificate = certificate;
-    this.#host = options.host ?? LOOPBACK;
+    this.#host = hostOf(options);
     const write = options.writeLog ?? ((line: string) => void process.stderr.write(line));
     this.#log = new GatewayLog(write, options.isQuiet === true);
   }
@@ -124,6 +131,9 @@ export class Gateway {
     } catch (error) {
       for (const server of this.#servers) server.close();
       this.#figures.close();
+      // Clients may have connected to the ports that did open, and would keep the process alive.
+      this.#stopAll();
+      this.#figures.closeAllConnections();
       throw error;
     }
   }

@@ -23,25 +23,34 @@ const KINDS_MAX = 256;
 interface Repetition {
   /** Between the last line and the next, 1 s doubling to 1 min. */
   intervalMs: number;
-  /** When the next line may be written, in milliseconds since the epoch. */
+  /** When the next line may be written, on the monotonic clock. */
   nextMs: number;
   /** Events since the last line that were left out. */
   suppressed: number;
 }
 
+/** Clocks of a log; tests set their own. */
+export interface LogClocks {
+  /** The time that lines have, in milliseconds since the epoch. Somebody may set it back. */
+  readonly dateMs: () => number;
+  /** Measures intervals, from any moment on: it never goes back. */
+  readonly elapsedMs: () => number;
+}
+
+const LOG_CLOCKS: LogClocks = { dateMs: Date.now, elapsedMs: () => performance.now() };
+
 export class GatewayLog {
   /** Writes to standard error: standard output belongs to no log. */
   readonly #write: LogWriter;
   readonly #isQuiet: boolean;
-  /** The clock; tests set their own. */
-  readonly #nowMs: () => number;
+  readonly #clocks: LogClocks;
   readonly #repetitions = new Map<string, Repetition>();
 
   /** @param isQuiet writes warnings and errors only */
-  constructor(write: LogWriter, isQuiet: boolean, nowMs: () => number = Date.now) {
+  constructor(write: LogWriter, isQuiet: boolean, clocks = LOG_CLOCKS) {
     this.#write = write;
     this.#isQuiet = isQuiet;
-    this.#nowMs = nowMs;
+    this.#clocks = clocks;
   }
 
   /**
@@ -68,7 +77,7 @@ export class GatewayLog {
    * @param kind events of different kinds, such as close codes, have intervals of their own
    */
   repeated(event: string, kind: string, fields: LogFields): void {
-    const nowMs = this.#nowMs();
+    const nowMs = this.#clocks.elapsedMs();
     const known = this.#repetitions.get(`${event} ${kind}`);
     if (known !== undefined && nowMs < known.nextMs) {
       known.suppressed++;
@@ -94,7 +103,7 @@ export class GatewayLog {
    * break it apart.
    */
   #line(level: LogLevel, event: string, fields: LogFields): void {
-    const time = new Date(this.#nowMs()).toISOString();
+    const time = new Date(this.#clocks.dateMs()).toISOString();
     this.#write(`${JSON.stringify({ time, level, event, ...fields })}\n`);
   }
 }

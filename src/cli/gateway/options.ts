@@ -39,6 +39,8 @@ export interface GatewayLimits {
   readonly drainMs: number;
 }
 
+/** Where a gateway listens unless it is told otherwise, and where its figures are. */
+export const LOOPBACK = "127.0.0.1";
 /** Default, minimum and maximum of each. */
 export const LIMITS: Readonly<
   Record<keyof GatewayLimits, readonly [unlessGiven: number, min: number, max: number]>
@@ -66,6 +68,16 @@ export function limitsOf(options: Partial<GatewayLimits>): GatewayLimits {
     keyof GatewayLimits,
     number
   >;
+}
+
+/**
+ * The address to listen on.
+ *
+ * @throws UsageError `option_invalid` for an empty one, with which Node listens on all interfaces
+ */
+export function hostOf({ host = LOOPBACK }: Pick<GatewayOptions, "host">): string {
+  if (host !== "") return host;
+  throw invalid("host: expected an address or a name; 0.0.0.0 or :: are all interfaces");
 }
 
 /**

@@ -6,10 +6,10 @@
  */
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
-import { durationMsOf } from "../duration.ts";
+import { outliveReaders } from "../closed-output.ts";
 import { ExitCode } from "../exit-code.ts";
 import { action, type Invocation } from "../invocation.ts";
-import { addJsonOption, collected } from "../options.ts";
+import { addJsonOption, collected, timerArgument } from "../options.ts";
 import { askServer } from "./claim.ts";
 import { DataFolder } from "./data-folder.ts";
 import { removeEmptyObjects } from "./empty-objects.ts";
@@ -78,7 +78,7 @@ export function addServe(program: Command): void {
     .option("--behind-proxy", "trust X-Forwarded-Proto and CF-Connecting-IP of requests", false)
     .addOption(
       new Option("--drain-timeout <duration>", "how long a stop waits for requests under way")
-        .argParser(durationMsOf)
+        .argParser(timerArgument(0))
         .default(5000, "5s"),
     )
     .option("--workerd <path>", "path of workerd (default: the one of the package workerd)")
@@ -98,15 +98,24 @@ export function addServe(program: Command): void {
  * tells it.
  */
 async function check({ output }: Invocation, dataFolder: string): Promise<ExitCode> {
-  const url = (await askServer(resolve(dataFolder)))?.url ?? null;
-  const refusal =
-    url === null
-      ? `no server is ready on ${dataFolder}`
-      : await health(url, AbortSignal.timeout(HEALTH_TIMEOUT_MS));
+  const { url, refusal } = await checked(dataFolder);
   await output.print({ url, healthy: refusal === null, detail: refusal }, () =>
     refusal === null ? `${url} is healthy` : refusal,
   );
   return refusal === null ? ExitCode.done : ExitCode.refused;
+}
+
+/** The address of the server of a folder, if it is ready, and why it is not healthy, if so. */
+async function checked(folder: string): Promise<{ url: string | null; refusal: string | null }> {
+  let url: string | null;
+  try {
+    url = (await askServer(resolve(folder)))?.url ?? null;
+  } catch (error) {
+    // Most likely the server belongs to another user, who alone may connect to its socket.
+    return { url: null, refusal: (error as Error).message };
+  }
+  if (url === null) return { url, refusal: `no server is ready on ${folder}` };
+  return { url, refusal: await health(url, AbortSignal.timeout(HEALTH_TIMEOUT_MS)) };
 }
 
 /** Runs the steps of a start, then serves. The order keeps data safe: see the head of this file. */
@@ -114,6 +123,7 @@ async function serve(
   { host, output, signal }: Invocation,
   options: ServeOptions,
 ): Promise<ExitCode> {
+  outliveReaders(host);
   const { http = [HTTP_UNLESS_GIVEN], tcp = [], var: variables = [], drainTimeout } = options;
   const flags = { ...options, http, tcp, var: variables };
   const plan = planOf(flags, host.environment, openFilesMax());

@@ -19,7 +19,7 @@ import {
   statfsSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join, resolve, sep } from "node:path";
+import { join, resolve, sep } from "node:path";
 import { UsageError } from "../failure.ts";
 import { textIfThere } from "../files.ts";
 import { askServer, Claim, isHeld, type ServerAnswer } from "./claim.ts";
@@ -106,7 +106,7 @@ export class DataFolder {
     // The marker comes first: a folder with other files and without it would not be recognized as ours.
     const marker = join(path, MARKER);
     if (!existsSync(marker)) replaceFile(marker, `${JSON.stringify({ format: FORMAT })}\n`);
-    keepReserve(join(path, RESERVE));
+    keepReserve(join(path, RESERVE), freeBytesOf(path));
     mkdirSync(join(path, OBJECTS), { recursive: true, mode: FOLDER_MODE });
     return new DataFolder(path, lock, await Claim.stake(path), ended);
   }
@@ -188,14 +188,28 @@ async function lockOf(path: string): Promise<Lock> {
 
 /**
  * workerd can't even open its databases for reading without free space. So a start on a full disk removes this file, and a
- * start with space creates it again.
+ * start with enough space creates it again.
+ *
+ * @param freeBytes space on the disk of the file
  */
-function keepReserve(path: string): void {
-  const { bavail, bsize } = statfsSync(dirname(path));
-  const freeBytes = bavail * bsize;
+export function keepReserve(path: string, freeBytes: number): void {
+  // A start that was killed may have left it, and it takes the space that workerd needs.
+  rmSync(draftOf(path), { force: true });
   if (freeBytes < RESERVE_BYTES) rmSync(path, { force: true });
-  // Random bytes, as zeros would take no space on a file system that compresses.
-  else if (!existsSync(path)) replaceFile(path, randomBytes(RESERVE_BYTES));
+  // The space that a start before has just freed stays free: the file leaves at least as much as it takes.
+  if (freeBytes < 2 * RESERVE_BYTES || existsSync(path)) return;
+  try {
+    // Random bytes, as zeros would take no space on a file system that compresses.
+    replaceFile(path, randomBytes(RESERVE_BYTES));
+  } catch {
+    // A quota may allow less than is free. The server works without the file, and the next start tries again.
+  }
+}
+
+/** Bytes that this user can still write to the disk of a folder, unless a quota allows less. */
+function freeBytesOf(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize;
 }
 
 /** The format that a marker names; anything but a number for a file that is not ours. */
@@ -207,11 +221,16 @@ function formatOf(marker: string): unknown {
   }
 }
 
-/** Writes a file by renaming a draft: a reader never sees half of it, even after a crash. */
+/** Writes a file by renaming a draft: a reader never sees half of it, even after a crash. A failure leaves no draft. */
 function replaceFile(path: string, content: string | Uint8Array): void {
   const draft = draftOf(path);
-  writeFileSync(draft, content, { mode: FILE_MODE, flush: true });
-  renameSync(draft, path);
+  try {
+    writeFileSync(draft, content, { mode: FILE_MODE, flush: true });
+    renameSync(draft, path);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  }
 }
 
 /**

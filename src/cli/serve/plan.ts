@@ -1,7 +1,13 @@
 /** What flags and environment ask for, checked before anything starts: workerd's own messages would name no flag. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { oldNamesIn, parseSettings, SettingsError, type Settings } from "../../base/settings.ts";
+import {
+  oldNamesIn,
+  parseSettings,
+  RENAMED_VARIABLES,
+  SettingsError,
+  type Settings,
+} from "../../base/settings.ts";
 import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { refusalOfPort, tcpPorts } from "../../worker/ports.ts";
 import { UsageError } from "../failure.ts";
@@ -194,9 +200,16 @@ function variablesOf(assignments: readonly string[]): Record<string, string> {
     if (OF_THE_PLATFORM.includes(name) && value !== "") {
       throw new UsageError("variable_invalid", `--var: ${name} is for Cloudflare's network only`);
     }
-    variables[name] = value;
+    // An empty number counts as missing: it must not take the place of one that `serve` computes.
+    if (value !== "" || !isNumber(name)) variables[name] = value;
   }
   return variables;
+}
+
+/** Whether a variable is a number. */
+function isNumber(name: string): boolean {
+  const settings: Readonly<Record<string, unknown>> = parseSettings({});
+  return typeof settings[RENAMED_VARIABLES[name] ?? name] === "number";
 }
 
 /**
