@@ -1,6 +1,7 @@
 /** `export` and `import` as commands, where they come to nothing: what stays, and what is told. */
 import {
   copyFileSync,
+  linkSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -8,18 +9,19 @@ import {
   writeFileSync,
 } from "node:fs";
 import { once } from "node:events";
+import { createServer as createHttpServer } from "node:http";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Clients } from "../../src/cli/connection.ts";
 import { ExitCode } from "../../src/cli/exit-code.ts";
-import { carryOut } from "../../src/cli/program.ts";
+import { OwnFiles } from "../../src/cli/transfer/all-namespaces.ts";
+import { ExportFile } from "../../src/cli/transfer/export.ts";
 import { ExportWriter } from "../../src/cli/transfer/export-writer.ts";
 import { chunksOf, survey } from "../../src/cli/transfer/import.ts";
 import { ProgressFile } from "../../src/cli/transfer/progress-file.ts";
 import { noRestoreCounts } from "../../src/cli/transfer/restorer.ts";
-import { fakeHost } from "../support/cli/host.ts";
+import { runCli, type Ran } from "../support/cli/run.ts";
 
 const OLD = "what was there\n";
 const LATER_NS = BigInt(Date.now() + 3_600_000) * 1_000_000n;
@@ -34,22 +36,8 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-async function run(args: readonly string[]): Promise<{ exitCode: number; err: string }> {
-  const host = fakeHost({ environment: { XDG_CONFIG_HOME: folder } });
-  const clients = new Clients();
-  const signal = new AbortController().signal;
-  const exitCode = await carryOut(args, {
-    host,
-    clients,
-    flags: {},
-    signal,
-    renewSignal: () => signal,
-    isPrompt: false,
-    exitCode: ExitCode.done,
-  });
-  await clients.close();
-  return { exitCode, err: host.printed.err };
-}
+const run = (args: readonly string[]): Promise<Ran> =>
+  runCli(args, { environment: { XDG_CONFIG_HOME: folder } });
 
 /** Runs something beside a server that answers each chunk with some bytes; null says nothing. */
 async function beside<Result>(
@@ -75,13 +63,18 @@ async function beside<Result>(
 const nowhere = async (): Promise<string> =>
   await beside(null, async (port) => `http://127.0.0.1:${port}`);
 
-/** An export of one record. */
-async function writeExport(): Promise<void> {
+/** An export of one record, with the header of this source. */
+async function writeExport(
+  file = name,
+  from: { readonly source?: string; readonly namespace?: string } = {},
+): Promise<void> {
   const parts: Uint8Array[] = [];
   const writer = new ExportWriter(async (bytes) => void parts.push(bytes.slice()));
   await writer.header({
     startedAtMs: 1,
     source: "http://here",
+    namespace: null,
+    ...from,
     prefix: new Uint8Array(0),
     hasLeases: false,
   });
@@ -89,7 +82,7 @@ async function writeExport(): Promise<void> {
     { key: "k", kind: "counter", quota: 1n, unit: "s", expiresAtNs: LATER_NS },
   ]);
   await writer.trailer(2);
-  writeFileSync(name, Buffer.concat(parts));
+  writeFileSync(file, Buffer.concat(parts));
 }
 
 describe("an export over an existing file", () => {
@@ -144,10 +137,10 @@ describe("a failed import", () => {
     const begun = join(folder, "begun.jsonl");
     copyFileSync(name, begun);
     const url = await nowhere();
-    const { sha256 } = await survey(await chunksOf(begun), false);
+    const { sha256 } = await survey(chunksOf(begun), false);
     const identity = { sha256, target: url, policy: "keep" } as const;
     const progress = { ...identity, ...noRestoreCounts(), line: 0, endsAt: 0 };
-    await new ProgressFile(begun).write(progress, true);
+    await new ProgressFile(begun, () => {}).write(progress, true);
     // Each tries for some seconds.
     const [anew, resumed] = await Promise.all([
       run(["import", name, "--url", url]),
@@ -157,4 +150,164 @@ describe("a failed import", () => {
     expect(anew.err).not.toContain("--resume");
     expect(resumed.err).toContain("run the same command with --resume to continue\n");
   });
+});
+
+/** Runs something beside a server that knows its namespace and nothing else; null says that it has no such route. */
+async function besideAccess<Result>(
+  namespace: string | null,
+  act: (url: string) => Promise<Result>,
+): Promise<Result> {
+  const server = createHttpServer(({ url }, response) => {
+    response.statusCode = url === "/v1/access" && namespace !== null ? 200 : 404;
+    response.end(JSON.stringify({ namespace }));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  try {
+    return await act(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+describe("an export that is resumed", () => {
+  const resume = async (url: string, ...more: string[]): Promise<Ran> =>
+    await run(["export", "-o", name, "--resume", "--url", url, ...more]);
+
+  it("a complete file of another export is not taken for done", async () => {
+    await writeExport();
+    const before = readFileSync(name);
+    const { exitCode, err } = await resume("http://there");
+    expect(exitCode).toBe(ExitCode.usage);
+    expect(err).toContain(
+      "resume_mismatch: the file is an export of http://here, not of http://there",
+    );
+    expect(readFileSync(name)).toEqual(before);
+  });
+
+  it("a file is continued in the namespace that it is of, which the flag or the server says", async () => {
+    const other = "resume_mismatch: the file is an export of the namespace shop, not of books";
+    await besideAccess("books", async (source) => {
+      await writeExport(name, { source, namespace: "shop" });
+      expect((await resume(source)).err).toContain(other);
+      expect((await resume(source, "--namespace", "books")).err).toContain(other);
+      expect(await resume(source, "--namespace", "shop")).toMatchObject({ exitCode: 0, err: "" });
+      // Files of earlier releases don't say it.
+      await writeExport(name, { source });
+      expect(await resume(source)).toMatchObject({ exitCode: 0, err: "" });
+    });
+    await besideAccess(null, async (source) => {
+      await writeExport(name, { source, namespace: "shop" });
+      expect(await resume(source)).toMatchObject({ exitCode: 0, err: "" });
+    });
+  });
+
+  it("--force may stand beside --resume", async () => {
+    writeFileSync(name, OLD);
+    const { err } = await besideAccess(null, async (url) => await resume(url, "--force"));
+    expect(err).not.toContain("cannot be used with");
+    expect(readFileSync(name, "utf8")).toBe(OLD);
+  });
+});
+
+describe("an import that is resumed", () => {
+  /** The progress of an import of a file that is complete, or has not begun. */
+  async function begin(
+    file: string,
+    { target, isComplete, namespace }: { target: string; isComplete: boolean; namespace?: string },
+  ): Promise<void> {
+    const { sha256, bytes } = await survey(chunksOf(file), false);
+    const progress = { sha256, target, policy: "replace", line: 0, ...noRestoreCounts() } as const;
+    const named = namespace === undefined ? {} : { namespace };
+    await new ProgressFile(file, () => {}).write(
+      { ...progress, ...named, endsAt: isComplete ? bytes : 0, restored: 1 },
+      true,
+    );
+  }
+
+  it("an import is not continued in another namespace", async () => {
+    await writeExport();
+    await besideAccess("books", async (target) => {
+      await begin(name, { target, isComplete: true, namespace: "shop" });
+      const command = ["import", name, "--resume", "--policy", "replace", "--url", target];
+      const refusal = `${name}.progress belongs to an import into the namespace shop`;
+      expect((await run(command)).err).toContain(refusal);
+      expect((await run([...command, "--namespace", "books"])).err).toContain(refusal);
+      const same = await run([...command, "--namespace", "shop"]);
+      expect(same).toMatchObject({ exitCode: 0, out: expect.stringContaining("1 restored") });
+    });
+    expect(readdirSync(folder)).toEqual(["export.jsonl"]);
+  });
+
+  it("an import of a folder knows its complete files until all are done", async () => {
+    const [first, second] = ["a.jsonl", "b.jsonl"].map((file) => join(folder, file));
+    await writeExport(first);
+    await writeExport(second);
+    const target = "http://there";
+    await begin(first!, { target, isComplete: true });
+    await begin(second!, { target: "http://elsewhere", isComplete: true });
+    const words = ["--policy", "replace", "--url", target];
+    const command = ["import", "--all-namespaces", folder, "--resume", ...words];
+    const stopped = await run(command);
+    expect(stopped.err).toContain("resume_mismatch");
+    expect(stopped.out).toContain("a: 1 restored");
+    expect(readdirSync(folder)).toContain("a.jsonl.progress");
+    await begin(second!, { target, isComplete: true });
+    expect(await run(command)).toMatchObject({ exitCode: 0, err: "" });
+    expect(readdirSync(folder)).toEqual(["a.jsonl", "b.jsonl"]);
+  });
+
+  it("an import of a folder that starts over forgets the progress of all its files", async () => {
+    const second = join(folder, "b.jsonl");
+    writeFileSync(join(folder, "a.jsonl"), OLD);
+    await writeExport(second);
+    await begin(second, { target: "http://there", isComplete: true });
+    const command = ["import", "--all-namespaces", folder, "--url", "http://there"];
+    expect((await run([...command, "--dry-run"])).err).toContain("file_invalid");
+    expect(readdirSync(folder)).toContain("b.jsonl.progress");
+    expect((await run(command)).err).toContain("file_invalid");
+    expect(readdirSync(folder)).toEqual(["a.jsonl", "b.jsonl"]);
+  });
+});
+
+describe("errors of the system", () => {
+  it("a file that can't be read is a wrong argument", async () => {
+    const { exitCode, err } = await run(["import", "/proc/self/mem", "--dry-run"]);
+    expect(exitCode).toBe(ExitCode.usage);
+    expect(err).toMatch(/^throttr-edge: file_unreadable: EIO/);
+  });
+
+  it("an import goes on without progress where that can't be stored, and says so once", async () => {
+    const warnings: string[] = [];
+    const file = new ProgressFile(join(folder, "missing", "a"), (text) => warnings.push(text));
+    const place = { sha256: "", target: "", policy: "keep", line: 1, endsAt: 1 } as const;
+    for (const isLast of [false, true])
+      await file.write({ ...place, ...noRestoreCounts() }, isLast);
+    expect(warnings).toEqual([
+      expect.stringMatching(/^the import cannot be resumed, as its progress .*: ENOENT/),
+    ]);
+    expect(file.isLost).toBe(true);
+  });
+
+  it("an export that fills the disk says which file can't be written", async () => {
+    const file = await ExportFile.create("/dev/full", true);
+    await expect(file.write(Uint8Array.of(1))).rejects.toMatchObject({
+      code: "file_unwritable",
+      message: expect.stringMatching(/^\/dev\/full: ENOSPC/) as string,
+    });
+    await file.close();
+  });
+});
+
+it("two namespaces never have one file, as they would where case is ignored", async () => {
+  const other = join(folder, "Export.jsonl");
+  const files = new OwnFiles();
+  writeFileSync(name, OLD);
+  await files.add("export", name);
+  await files.add("Export", other);
+  // A second name of the file, as such a file system has it.
+  linkSync(name, other);
+  const more = new OwnFiles();
+  await more.add("export", name);
+  await expect(more.add("Export", other)).rejects.toMatchObject({ code: "file_exists" });
 });

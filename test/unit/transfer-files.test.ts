@@ -149,7 +149,8 @@ async function fileOf(
   const writer = new ExportWriter(async (bytes) => {
     parts.push(bytes.slice());
   });
-  await writer.header({ startedAtMs: NOW_MS, source: "http://here", prefix: NOTHING, hasLeases });
+  const source = { source: "http://here", namespace: null, prefix: NOTHING };
+  await writer.header({ startedAtMs: NOW_MS, ...source, hasLeases });
   for (const record of records) await writer.entries([record]);
   await writer.trailer(NOW_MS + 1);
   return concat(parts);
@@ -308,6 +309,7 @@ describe("a file", () => {
         expect(reader.header).toEqual({
           startedAtMs: NOW_MS,
           source: "http://here",
+          namespace: null,
           prefix: NOTHING,
           hasLeases: leases.length > 0,
         });
@@ -418,12 +420,14 @@ const sourceOf = (
   prefix: Uint8Array = NOTHING,
   file?: ExportFile,
   hasLeases = false,
+  namespace: string | null = null,
 ) =>
   new EdgeSource({
     client,
     call: {},
     name: "http://here",
     prefix,
+    namespace: () => Promise.resolve(namespace),
     after: file?.found?.last ?? null,
     hasLeases,
   });
@@ -436,11 +440,13 @@ async function exportInto(
   prefix = NOTHING,
   hasLeases = false,
 ) {
-  const file = isResumed ? await ExportFile.resume(name) : await ExportFile.create(name, false);
+  const file = isResumed
+    ? await ExportFile.resume(name, false)
+    : await ExportFile.create(name, false);
   try {
     if (file.isComplete) return null;
     const source = sourceOf(client, prefix, file, hasLeases);
-    return await exportAll(source, prefix, file.write, file.found, QUIET);
+    return await exportAll(source, file.write, file.found, QUIET);
   } finally {
     await file.close();
   }
@@ -559,7 +565,7 @@ describe("an export and an import", () => {
     it("an export leaves the existing file until it is complete", async () => {
       const { client, name, draft } = await old();
       const file = await ExportFile.create(name, true);
-      await exportAll(sourceOf(client), NOTHING, file.write, null, QUIET);
+      await exportAll(sourceOf(client), file.write, null, QUIET);
       expect(readFileSync(name, "utf8")).toBe(OLD);
       await file.complete();
       await file.close();
@@ -571,7 +577,7 @@ describe("an export and an import", () => {
       const { name, draft } = await old();
       const { client } = started(engineOf(), () => "unsent");
       const file = await ExportFile.create(name, true);
-      const run = exportAll(sourceOf(client), NOTHING, file.write, null, QUIET);
+      const run = exportAll(sourceOf(client), file.write, null, QUIET);
       expect(await codeOf(run)).toBe("connection_failed");
       await file.close();
       expect(readFileSync(name, "utf8")).toBe(OLD);
@@ -582,9 +588,9 @@ describe("an export and an import", () => {
       const { client, name, draft } = await old();
       await interrupted(client, name);
       expect(readFileSync(name, "utf8")).toBe(OLD);
-      const file = await ExportFile.resume(name);
+      const file = await ExportFile.resume(name, false);
       const source = sourceOf(client, NOTHING, file);
-      const result = await exportAll(source, NOTHING, file.write, file.found, QUIET);
+      const result = await exportAll(source, file.write, file.found, QUIET);
       expect(result.resumed).toBe(1);
       expect(readFileSync(name, "utf8")).toBe(OLD);
       await file.complete();
@@ -595,11 +601,26 @@ describe("an export and an import", () => {
     it("an export replaces an existing file also when only that step was missing", async () => {
       const { client, name, draft } = await old();
       await exportInto(draft, client);
-      const file = await ExportFile.resume(name);
+      const file = await ExportFile.resume(name, false);
       expect(file.isComplete).toBe(true);
       await file.complete();
       expect((await recordsOf(readFileSync(name))).reader.trailer).not.toBeNull();
       expect(existsSync(draft)).toBe(false);
+    });
+
+    it("an export that is forced and resumed continues a draft, and replaces a file without one", async () => {
+      const { client, name, draft } = await old();
+      await interrupted(client, name);
+      const continued = await ExportFile.resume(name, true);
+      expect(continued.found!.counts.records).toBe(1);
+      await continued.close();
+      rmSync(draft);
+      // It may be complete, and still be that of last week.
+      rmSync(name);
+      await exportInto(name, client);
+      const anew = await ExportFile.resume(name, true);
+      expect(anew).toMatchObject({ name: draft, replaces: name, found: null });
+      await anew.close();
     });
 
     it("no new export begins beside one that can be continued", async () => {
@@ -614,7 +635,7 @@ describe("an export and an import", () => {
       const link = freshFile();
       symlinkSync(name, link);
       const file = await ExportFile.create(link, true);
-      await exportAll(sourceOf(client), NOTHING, file.write, null, QUIET);
+      await exportAll(sourceOf(client), file.write, null, QUIET);
       await file.complete();
       expect(readFileSync(name, "utf8")).not.toBe(OLD);
       expect(readFileSync(link, "utf8")).toBe(readFileSync(name, "utf8"));
@@ -934,7 +955,7 @@ describe("the progress of an import", () => {
 
   it("the progress of an import is read as written, and only for that import", async () => {
     const name = freshFile();
-    const file = new ProgressFile(name);
+    const file = new ProgressFile(name, () => {});
     expect(await file.read(identity)).toBeNull();
     await file.write(progress, true);
     expect(await file.read(identity)).toMatchObject(progress);

@@ -1,4 +1,5 @@
 /** The export of a server that speaks Throttr's own protocol: pushes between replies, any cuts, nonsense. */
+import { once } from "node:events";
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import fc from "fast-check";
 import { afterEach, describe, expect, inject, it } from "vitest";
@@ -267,5 +268,20 @@ describe("an export from another server", () => {
     );
     server!.close();
     expect(await codeOf(recordsOf(sourceOf(1, protocol)))).toBe("connection_failed");
+  });
+
+  it("an export closes its connections where the server greets, as servers of other protocols do", async () => {
+    const ended: Promise<unknown>[] = [];
+    server = createServer((socket) => {
+      sockets.add(socket);
+      ended.push(once(socket, "close"));
+      socket.on("error", () => {}).resume();
+      socket.write("SSH-2.0-OpenSSH\r\n");
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    expect(await codeOf(recordsOf(sourceOf(port, protocol)))).toBe("reply_invalid");
+    await Promise.all(ended);
+    expect(ended).toHaveLength(5);
   });
 });

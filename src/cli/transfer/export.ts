@@ -75,11 +75,13 @@ export class ExportFile {
    * Opens a file that an earlier export began, and cuts off what follows its last whole line. If there is a
    * `name.partial`, it continues that one, which replaces the file at the end. Without either it creates the file.
    *
+   * @param isForced whether a file without a `name.partial` is replaced, rather than continued
    * @throws UsageError `file_invalid`, `file_damaged`, `file_unwritable`
    */
-  static async resume(name: string): Promise<ExportFile> {
+  static async resume(name: string, isForced: boolean): Promise<ExportFile> {
     const { target, draft } = await placesOf(name);
     const isDraft = await isThere(draft);
+    if (isForced && !isDraft) return await ExportFile.create(name, true);
     const begun = isDraft ? draft : name;
     // Creates the file if it does not exist; never truncates it.
     await (await opened(begun, "a")).close();
@@ -94,39 +96,57 @@ export class ExportFile {
     return (this.found?.trailer ?? null) !== null;
   }
 
-  /** Writes all bytes. The system may take fewer at once, as on a disk that is nearly full. */
+  /**
+   * Writes all bytes. The system may take fewer at once, as on a disk that is nearly full.
+   *
+   * @throws UsageError `file_unwritable`
+   */
   readonly write: Write = async (bytes) => {
     for (let from = 0; from < bytes.length;) {
-      const { bytesWritten } = await this.#file.write(bytes, from, bytes.length - from, this.#at);
+      const { bytesWritten } = await this.#tried(
+        this.#file.write(bytes, from, bytes.length - from, this.#at),
+      );
       from += bytesWritten;
       this.#at += bytesWritten;
     }
   };
+
+  /** The result of an operation on the file. @throws UsageError `file_unwritable` */
+  async #tried<Result>(operation: Promise<Result>): Promise<Result> {
+    try {
+      return await operation;
+    } catch (error) {
+      throw new UsageError("file_unwritable", `${this.name}: ${(error as Error).message}`);
+    }
+  }
 
   /** Whether nothing was written. */
   get isEmpty(): boolean {
     return this.#at === 0;
   }
 
+  /** Whether `close` was called. */
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
   /** Closes the file and moves it over the one that it replaces. @throws UsageError `file_unwritable` */
   async complete(): Promise<void> {
     await this.close();
-    if (this.replaces === null) return;
-    try {
-      await rename(this.name, this.replaces);
-    } catch (error) {
-      throw new UsageError("file_unwritable", (error as Error).message);
-    }
+    if (this.replaces !== null) await this.#tried(rename(this.name, this.replaces));
   }
 
-  /** Syncs the file to disk and closes it. An empty file is removed. */
+  /** Syncs the file to disk and closes it. An empty file is removed. @throws UsageError `file_unwritable` */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     // A device or a pipe cannot be synced, and must not be removed.
     const isFile = (await this.#file.stat()).isFile();
-    if (isFile) await this.#file.sync();
-    await this.#file.close();
+    try {
+      if (isFile) await this.#tried(this.#file.sync());
+    } finally {
+      await this.#tried(this.#file.close());
+    }
     if (isFile && this.isEmpty) await this.remove();
   }
 
@@ -144,27 +164,25 @@ export class ExportFile {
  */
 export async function exportAll(
   source: RecordSource,
-  prefix: Uint8Array,
   write: Write,
   found: ExportReader | null,
   progress: Progress,
 ): Promise<Exported> {
-  const { name, hasLeases } = source;
-  const header: Header = { startedAtMs: Date.now(), source: name, prefix, hasLeases };
-  if (found !== null) assertSameExport(found.header, header);
+  const startedAtMs = Date.now();
+  if (found !== null) await assertSameExport(found.header, source);
   const writer = new ExportWriter(write, found);
   const resumed = entriesOf(writer.counts);
   // The header waits for the source's first answer, so that a failed call leaves no file behind.
   let hasHeader = found !== null;
   // Each page is written before the next is used, so a slow disk slows the source down.
   for await (const entries of source.pages()) {
-    if (!hasHeader) await writer.header(header);
+    if (!hasHeader) await writer.header(await headerOf(source, startedAtMs));
     hasHeader = true;
     await writer.entries(entries);
     const count = entriesOf(writer.counts);
     progress.update(count, count);
   }
-  if (!hasHeader) await writer.header(header);
+  if (!hasHeader) await writer.header(await headerOf(source, startedAtMs));
   await writer.trailer(Date.now());
   return { ...writer.counts, resumed };
 }
@@ -178,12 +196,23 @@ export const writeTo =
   async (bytes) =>
     await output.write(bytes);
 
-/** Refuses to continue a file with records of another server or another prefix. */
-function assertSameExport(found: Header, asked: Header): void {
-  if (found.source !== asked.source) {
+/** The header of an export of a source. */
+async function headerOf(source: RecordSource, startedAtMs: number): Promise<Header> {
+  const { name, prefix, hasLeases } = source;
+  return { startedAtMs, source: name, namespace: await source.namespace(), prefix, hasLeases };
+}
+
+/**
+ * Refuses a file with records of another server, another prefix or another namespace, or with leases where the source has
+ * none, or the other way round.
+ *
+ * @throws UsageError `resume_mismatch`
+ */
+export async function assertSameExport(found: Header, asked: RecordSource): Promise<void> {
+  if (found.source !== asked.name) {
     throw new UsageError(
       "resume_mismatch",
-      `the file is an export of ${found.source}, not of ${asked.source}`,
+      `the file is an export of ${found.source}, not of ${asked.name}`,
     );
   }
   if (found.hasLeases !== asked.hasLeases) {
@@ -198,6 +227,14 @@ function assertSameExport(found: Header, asked: Header): void {
       `the file is an export of the prefix "${shownBytes(found.prefix)}", not of "${shownBytes(asked.prefix)}"`,
     );
   }
+  // A file of an earlier release does not say it.
+  if (found.namespace === null) return;
+  const namespace = await asked.namespace();
+  if (namespace === null || namespace === found.namespace) return;
+  throw new UsageError(
+    "resume_mismatch",
+    `the file is an export of the namespace ${found.namespace}, not of ${namespace}`,
+  );
 }
 
 /** The path of a file behind symbolic links, and the path of its draft. */

@@ -1,7 +1,7 @@
 /**
  * The file of an export: JSON Lines, so that other tools read it too.
  *
- *     {"format":"throttr-edge-export","version":1,"startedAtMs":…,"source":"…","leftOut":["semaphores"]}
+ *     {"format":"throttr-edge-export","version":1,"startedAtMs":…,"source":"…","namespace":"…","leftOut":["semaphores"]}
  *     {"key":"views","quota":"5","unit":"ms","expiresAtNs":"1700000000000000000"}
  *     {"keyBase64":"/w==","value":"text","unit":"s","expiresAtNs":"…"}
  *     {"pair":["consumer","resource"],"quota":"1","unit":"s","expiresAtNs":"…"}
@@ -75,6 +75,8 @@ const headerSchema = v.object({
   ),
   startedAtMs: wholeNumber,
   source: v.string(),
+  /** Files of earlier releases lack it. */
+  namespace: v.optional(v.string()),
   prefix: v.optional(text),
   prefixBase64: v.optional(base64),
 });
@@ -121,6 +123,8 @@ export type Entry = StoredRecord | StoredLease;
 
 /** The header of an export. */
 export type Header = Pick<v.InferOutput<typeof headerSchema>, "startedAtMs" | "source"> & {
+  /** Null where it is not known. */
+  readonly namespace: string | null;
   /** Prefix of the exported keys; empty for all. */
   readonly prefix: Uint8Array;
   /** The file has leases behind its records. */
@@ -175,12 +179,13 @@ export function isPair(key: RecordKey): key is Extract<RecordKey, readonly unkno
 const line = (fields: object): string => `${JSON.stringify(fields)}\n`;
 
 /** The first line: the format, then where the records are from. */
-export function headerLine({ startedAtMs, source, prefix, hasLeases }: Header): string {
+export function headerLine({ startedAtMs, source, namespace, prefix, hasLeases }: Header): string {
   return line({
     format: FORMAT,
     version: hasLeases ? VERSION_WITH_LEASES : VERSION,
     startedAtMs,
     source,
+    ...(namespace === null ? {} : { namespace }),
     ...(prefix.length === 0 ? {} : bytesField("prefix", prefix)),
     ...(hasLeases ? WITH_LEASES : WITHOUT_LEASES),
   });
@@ -211,10 +216,11 @@ export function trailerLine(trailer: Trailer): string {
 /** @throws LineError */
 export function readHeader(bytes: Uint8Array): Header {
   const fields = checked(headerSchema, jsonOf(bytes));
-  const { version, startedAtMs, source, prefix, prefixBase64 } = fields;
+  const { version, startedAtMs, source, namespace = null, prefix, prefixBase64 } = fields;
   return {
     startedAtMs,
     source,
+    namespace,
     prefix: bytesOfField(prefix, prefixBase64) ?? new Uint8Array(0),
     hasLeases: version === VERSION_WITH_LEASES,
   };

@@ -62,7 +62,7 @@ export async function importFile(
   let { line } = from;
   if (from.endsAt >= bytes) return;
   if (counts.leases > 0) await restorer.assertLeases();
-  const chunks = createReadStream(name, { start: from.endsAt, end: bytes - 1 });
+  const chunks = chunksOf(name, { start: from.endsAt, end: bytes - 1 });
   for await (const lines of linesOf(chunks)) {
     for (const { bytes, endsAt } of lines) {
       line++;
@@ -75,11 +75,18 @@ export async function importFile(
   await restorer.end();
 }
 
-/** The bytes of a file. @throws UsageError `file_unreadable` */
-export async function chunksOf(name: string): Promise<AsyncIterable<Uint8Array>> {
+/**
+ * The bytes of a file, or of a part of it. The iteration throws UsageError `file_unreadable`.
+ *
+ * @param part offsets of the first and the last byte
+ */
+export async function* chunksOf(
+  name: string,
+  part: { readonly start?: number; readonly end?: number } = {},
+): AsyncGenerator<Uint8Array, void> {
   try {
     if ((await stat(name)).isDirectory()) throw new Error(`${name} is a folder`);
-    return createReadStream(name);
+    yield* createReadStream(name, part) as AsyncIterable<Uint8Array>;
   } catch (error) {
     throw new UsageError("file_unreadable", error instanceof Error ? error.message : String(error));
   }

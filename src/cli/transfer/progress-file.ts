@@ -21,6 +21,8 @@ const schema = v.object({
   /** Address of the server. */
   target: v.string(),
   policy: v.picklist(["keep", "replace"]),
+  /** Missing where it was not known; files of earlier releases lack it. */
+  namespace: v.optional(v.string()),
   line: count,
   endsAt: count,
   restored: count,
@@ -38,9 +40,20 @@ export class ProgressFile {
   /** When it was last written, by the monotonic clock. */
   #writtenAtMs = -Infinity;
 
+  /** Set by the first write that failed: the others would fail, too. */
+  #isLost = false;
+  /** Hears once that the file can't be written or removed, and why. */
+  readonly #warn: (text: string) => void;
+
   /** @param file the imported file */
-  constructor(file: string) {
+  constructor(file: string, warn: (text: string) => void) {
     this.#name = `${file}.progress`;
+    this.#warn = warn;
+  }
+
+  /** Whether it can't be written, as in a folder that is read-only. */
+  get isLost(): boolean {
+    return this.#isLost;
   }
 
   /**
@@ -63,25 +76,55 @@ export class ProgressFile {
       target: found.target,
       policy: `--policy ${found.policy}`,
     };
-    throw new UsageError(
-      "resume_mismatch",
-      `${this.#name} belongs to an import with ${what[different]}; leave out --resume to start over`,
-    );
+    throw this.#mismatch(`with ${what[different]}`);
   }
 
-  /** Writes the progress, at most twice a second. Behind by half a second, a resumed import restores records again. */
+  /**
+   * Refuses to continue in another namespace.
+   *
+   * @param asked null where it is not known
+   * @throws UsageError `resume_mismatch`
+   */
+  assertNamespace({ namespace }: ImportProgress, asked: string | null): void {
+    if (namespace === undefined || asked === null || namespace === asked) return;
+    throw this.#mismatch(`into the namespace ${namespace}`);
+  }
+
+  #mismatch(what: string): UsageError {
+    const detail = `${this.#name} belongs to an import ${what}; leave out --resume to start over`;
+    return new UsageError("resume_mismatch", detail);
+  }
+
+  /**
+   * Writes the progress, at most twice a second. Behind by half a second, a resumed import restores records again.
+   *
+   * An import goes on without a file that can't be written: then it can't be resumed.
+   */
   async write(progress: ImportProgress, isLast: boolean): Promise<void> {
+    if (this.#isLost) return;
     const nowMs = performance.now();
     if (!isLast && nowMs - this.#writtenAtMs < WRITE_INTERVAL_MS) return;
     this.#writtenAtMs = nowMs;
     const draft = `${this.#name}.tmp`;
-    await writeFile(draft, `${JSON.stringify({ format: FORMAT, version: 1, ...progress })}\n`);
-    await rename(draft, this.#name);
+    try {
+      await writeFile(draft, `${JSON.stringify({ format: FORMAT, version: 1, ...progress })}\n`);
+      await rename(draft, this.#name);
+    } catch (error) {
+      this.#isLost = true;
+      await rm(draft, { force: true }).catch(() => {});
+      this.#warn(
+        `the import cannot be resumed, as its progress cannot be stored: ${textOf(error)}`,
+      );
+    }
   }
 
-  /** Removes it, after a complete import. */
+  /** Removes it: the import is complete, or starts over. */
   async remove(): Promise<void> {
-    await rm(this.#name, { force: true });
+    try {
+      await rm(this.#name, { force: true });
+    } catch (error) {
+      this.#warn(`remove ${this.#name} before you use --resume: ${textOf(error)}`);
+    }
   }
 
   /** Parses the file. @throws UsageError `progress_invalid` for one that was edited or cut short */
@@ -96,3 +139,5 @@ export class ProgressFile {
     }
   }
 }
+
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -9,8 +9,12 @@ import { isLease, isPair, type Entry } from "./format.ts";
 export interface RecordSource {
   /** Address of the source, without credentials. */
   readonly name: string;
+  /** Only keys, consumers of pairs and names of semaphores that begin with it; empty for all. */
+  readonly prefix: Uint8Array;
   /** Leases follow the records. */
   readonly hasLeases: boolean;
+  /** The namespace of the records; null where it is not known. @throws ThrottrError */
+  namespace(): Promise<string | null>;
   /** Approximate number of records, for the progress bar; null if unknown. */
   total(): Promise<number | null>;
   /** The records and then the leases, a page at a time. */
@@ -27,6 +31,8 @@ export interface EdgeSettings {
   readonly name: string;
   /** Only keys, consumers of pairs and names of semaphores that begin with it; empty for all. */
   readonly prefix: Uint8Array;
+  /** Tells the namespace; null where it is not known. */
+  readonly namespace: () => Promise<string | null>;
   /** The record or lease after which to continue; null for the start. */
   readonly after: Entry | null;
   /** Whether leases follow. */
@@ -36,13 +42,19 @@ export interface EdgeSettings {
 /** The records of a namespace: first those under keys, then those under pairs, then leases if they are asked for. */
 export class EdgeSource implements RecordSource {
   readonly name: string;
+  readonly prefix: Uint8Array;
   readonly hasLeases: boolean;
   readonly #settings: EdgeSettings;
 
   constructor(settings: EdgeSettings) {
     this.#settings = settings;
     this.name = settings.name;
+    this.prefix = settings.prefix;
     this.hasLeases = settings.hasLeases;
+  }
+
+  namespace(): Promise<string | null> {
+    return this.#settings.namespace();
   }
 
   async total(): Promise<number | null> {

@@ -61,7 +61,7 @@ export class NativeConnection {
    * Connects, and has the server say nothing unasked.
    *
    * @param timeoutMs how long the server may say nothing
-   * @throws ThrottrError `connection_failed`, `timeout`, `aborted`
+   * @throws ThrottrError `connection_failed`, `timeout`, `aborted`, `reply_invalid`
    */
   static async open(
     { host, port }: Address,
@@ -75,13 +75,15 @@ export class NativeConnection {
     socket.setTimeout(timeoutMs);
     try {
       await once(socket, "connect");
+      // Some servers push every message of `*` to each connection, between the replies that we read.
+      socket.write(Uint8Array.of(RequestType.unsubscribe, 1, EVERYBODY));
+      await connection.#status();
+      return connection;
     } catch (error) {
+      // An open socket would keep the process alive after the command has failed.
+      socket.destroy();
       throw failureOf(error);
     }
-    // Some servers push every message of `*` to each connection, between the replies that we read.
-    socket.write(Uint8Array.of(RequestType.unsubscribe, 1, EVERYBODY));
-    await connection.#status();
-    return connection;
   }
 
   close(): void {

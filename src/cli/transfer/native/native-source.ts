@@ -29,6 +29,7 @@ export interface NativeSettings {
 export class NativeSource implements RecordSource {
   readonly hasLeases = false;
   readonly name: string;
+  readonly prefix: Uint8Array;
   readonly #settings: NativeSettings;
   /** The largest value of the protocol. */
   readonly #max: bigint;
@@ -42,7 +43,13 @@ export class NativeSource implements RecordSource {
   constructor(settings: NativeSettings) {
     this.#settings = settings;
     this.#max = (1n << BigInt(8 * settings.protocol.valueSize)) - 1n;
+    this.prefix = settings.prefix;
     this.name = `throttr://${settings.address.host}:${settings.address.port}`;
+  }
+
+  /** The protocol has no namespaces. */
+  namespace(): Promise<string | null> {
+    return Promise.resolve(null);
   }
 
   total(): Promise<number | null> {
