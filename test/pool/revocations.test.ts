@@ -183,6 +183,8 @@ describe("the routes about revoked tokens", () => {
     [{ id: "x".repeat(65) }, "id"],
     [{ issuedBeforeMs: Date.now() + 3_600_000 }, "issuedBeforeMs"],
     [{ issuedBeforeMs: -1 }, "issuedBeforeMs"],
+    [{ id: "a", expiresAtMs: nowS() }, "expiresAtMs"],
+    [{ id: "a", expiresAtMs: Date.now() - 86_460_000 }, "expiresAtMs"],
     [{ id: "a", expiresAtMs: 1.5 }, "expiresAtMs"],
   ])(
     "a revocation that says too little, too much or nonsense is refused: %j",

@@ -2,7 +2,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { once } from "node:events";
+import { Writable } from "node:stream";
+import { describe, expect, it, vi } from "vitest";
+import { endWithReader, outliveReaders } from "../../src/cli/closed-output.ts";
 import { Clients } from "../../src/cli/connection.ts";
 import { ExitCode } from "../../src/cli/exit-code.ts";
 import { failureOf, UsageError } from "../../src/cli/failure.ts";
@@ -121,6 +124,42 @@ it("a quota name that is refused before anything is sent exits with 2", async ()
   expect(exitCode).toBe(ExitCode.usage);
 });
 
+describe("a reader that goes away", () => {
+  /** An output whose reader closes the pipe before the first line. */
+  const closedPipe = (): Writable =>
+    new Writable({
+      write: (_chunk, _encoding, done) =>
+        done(Object.assign(new Error("closed"), { code: "EPIPE" })),
+    });
+
+  /** Resolves when a stream was destroyed; unlike `once`, it does not listen for its error. */
+  const closed = (stream: Writable): Promise<void> =>
+    new Promise((resolve) => stream.once("close", resolve));
+
+  it("a reader that goes away ends a command as if it were done", async () => {
+    const exit = vi.spyOn(process, "exit").mockImplementation((() => {}) as () => never);
+    const stdout = closedPipe();
+    endWithReader(stdout);
+    stdout.write("a");
+    await once(stdout, "error");
+    expect(exit.mock.calls).toEqual([[ExitCode.done]]);
+    exit.mockRestore();
+  });
+
+  it("a reader that goes away does not end a server, on either stream", async () => {
+    const exit = vi.spyOn(process, "exit").mockImplementation((() => {}) as () => never);
+    const [stdout, stderr] = [closedPipe(), closedPipe()];
+    endWithReader(stdout);
+    outliveReaders({ stdout, stderr });
+    stdout.write("a");
+    stderr.write("a");
+    // An error without a listener would end the process of the tests.
+    await Promise.all([stdout, stderr].map(closed));
+    expect(exit).not.toHaveBeenCalled();
+    exit.mockRestore();
+  });
+});
+
 describe("usage", () => {
   it.each([
     [["bogus"], "unknown command 'bogus'"],
@@ -146,6 +185,14 @@ describe("usage", () => {
     [["purge", "--prefix", "a"], "--yes"],
     [["token", "--ns", "a"], "TOKEN_SECRET"],
     [["token", "--ns", "a", "--scopes", "all"], "got all"],
+    [["token", "--ns", "a", "--key-prefix", ""], "an empty prefix would allow everything"],
+    [["token", "--ns", "a", "--channel-prefix", ""], "an empty prefix would allow everything"],
+    [
+      ["token", "revoke", "--id", "a", "--expires-at", String(Math.floor(Date.now() / 1000))],
+      "is more than a day ago; a plain number counts milliseconds",
+    ],
+    [["serve", "--drain-timeout", "25d"], "0ms to 24d"],
+    [["gateway", "--host", "", "--url", "http://127.0.0.1:1"], "expected an address or a name"],
     [["get", "zz", "--hex"], "hexadecimal"],
     [["get", "a", "--timeout", "0"], "1ms to 24d"],
     [["get", "a", "--url", "ftp://a"], "http, https, ws or wss"],

@@ -2,8 +2,8 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
-import { wranglerCommand } from "../../src/cli/deploy/wrangler.ts";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import { runWrangler, wranglerCommand } from "../../src/cli/deploy/wrangler.ts";
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), "throttr-wrangler-")));
 let folders = 0;
@@ -25,6 +25,21 @@ const WRANGLER = { version: "4.155.0", engines: { node: ">=22.0.0" } };
 const node = (version: string) => ({ path: "/usr/bin/node", version });
 
 describe("the wrangler of a deployment", () => {
+  it("a program that does not start is named", () => {
+    // A package `node` whose installation was cut short has no program.
+    const folder = projectWith({ wrangler: WRANGLER, node: { version: "24.21.0" } });
+    const cwd = vi.spyOn(process, "cwd").mockReturnValue(folder);
+    expect(() => runWrangler(["--version"])).toThrow(
+      expect.objectContaining({
+        code: "wrangler_unusable",
+        message: expect.stringMatching(
+          /node_modules\/node\/bin\/node does not start: .*ENOENT$/,
+        ) as string,
+      }) as Error,
+    );
+    cwd.mockRestore();
+  });
+
   it("wrangler starts on the Node that runs the command line", () => {
     const folder = projectWith({ wrangler: WRANGLER });
     expect(wranglerCommand(folder, node("22.12.0"))).toEqual({

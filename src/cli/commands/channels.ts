@@ -1,5 +1,5 @@
 /** `publish` and `subscribe`: messages on channels. A channel exists while it has subscribers; nothing creates it. */
-import { createInterface } from "node:readline";
+import { addAbortSignal } from "node:stream";
 import { Option, type Command } from "commander";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Message } from "../../client/channels/subscription.ts";
@@ -15,6 +15,11 @@ import {
 } from "../options.ts";
 import { valueOfArgument } from "../standard-input.ts";
 import { jsonBytes, shownBytes, shownPayload } from "../text.ts";
+import { LineError } from "../transfer/format.ts";
+import { linesOf, type Line } from "../transfer/lines.ts";
+
+/** Stands before the line feed in files of Windows. */
+const CARRIAGE_RETURN = 0x0d;
 
 interface PublishOptions extends EncodingOptions {
   readonly lines?: boolean;
@@ -73,17 +78,26 @@ async function publishLines(
     );
   let published = 0;
   let delivered = 0;
-  // `crlfDelay: Infinity` counts CR LF as one line end, however far apart they arrive.
-  const lines = createInterface({ input: host.stdin, crlfDelay: Infinity, signal });
-  for await (const line of lines) {
-    published++;
-    if (await client.publish(channel, line, call)) delivered++;
+  try {
+    for await (const lines of linesOf(addAbortSignal(signal, host.stdin))) {
+      for (const line of lines) {
+        published++;
+        if (await client.publish(channel, payloadOf(line), call)) delivered++;
+      }
+    }
+  } catch (error) {
+    if (signal.aborted) throw new ThrottrError("aborted", "publishing was interrupted");
+    throw error instanceof LineError ? new UsageError("payload_invalid", error.message) : error;
   }
-  if (signal.aborted) throw new ThrottrError("aborted", "publishing was interrupted");
   await output.print(
     { ...jsonBytes("channel", channel), published, delivered },
     () => `${published} published, ${delivered} delivered`,
   );
+}
+
+/** A line without its line end, which may be CR LF. */
+function payloadOf({ bytes, isWhole }: Line): Uint8Array {
+  return isWhole && bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes;
 }
 
 function addSubscribe(program: Command): void {

@@ -49,6 +49,8 @@ const ID_BYTES = 12;
 /** All scopes, as the server knows them. */
 const SCOPES = Object.keys(Scope) as readonly ScopeName[];
 const HOUR_MS = 3_600_000;
+/** How long ago a token that is revoked may have expired; the server has the same bound. */
+const EXPIRED_MS_MAX = 86_400_000;
 /** As many as the server accepts in a token. */
 const PREFIXES_MAX = 16;
 /** As long as a key can be. */
@@ -124,6 +126,7 @@ function addRevoke(program: Command): void {
         if (id === undefined && expiresAt !== undefined) {
           throw new UsageError("option_invalid", "--expires-at: belongs to --id");
         }
+        if (expiresAt !== undefined) assertRecent(expiresAt);
         const { settings, signal, output } = invocation;
         const body =
           id === undefined
@@ -163,6 +166,20 @@ const REVOKED: readonly Column<Revoked["tokens"][number]>[] = [
   ["EXPIRES", ({ expiresAtMs }) => (expiresAtMs === null ? "unknown" : shownTime(expiresAtMs))],
 ];
 
+/**
+ * Refuses the end of a token that is more than a day ago: its ID would leave the list at once, and a token that in truth
+ * lives longer would not be revoked. One that has just expired is accepted, as clocks differ.
+ *
+ * @throws UsageError `option_invalid`
+ */
+function assertRecent(expiresAtMs: number): void {
+  if (expiresAtMs >= Date.now() - EXPIRED_MS_MAX) return;
+  throw new UsageError(
+    "option_invalid",
+    `--expires-at: ${shownTime(expiresAtMs)} is more than a day ago; a plain number counts milliseconds, but exp of a token counts seconds`,
+  );
+}
+
 /** Reads a moment: `now`, a date, or milliseconds since the epoch. */
 function momentArgument(text: string): number {
   const ms = text === "now" ? Date.now() : /^\d+$/.test(text) ? Number(text) : Date.parse(text);
@@ -189,6 +206,12 @@ function prefixClaim(
     throw new UsageError(
       "prefix_invalid",
       `${name}: expected at most ${PREFIXES_MAX} prefixes, got ${prefixes.length}`,
+    );
+  }
+  if (prefixes.includes("")) {
+    throw new UsageError(
+      "prefix_invalid",
+      `${name}: an empty prefix would allow everything; leave the option out for a token without prefixes`,
     );
   }
   if (prefixes.some((prefix) => Buffer.byteLength(prefix) > PREFIX_BYTES_MAX)) {

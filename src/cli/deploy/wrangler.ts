@@ -27,18 +27,21 @@ export interface WranglerCommand {
 
 /**
  * @param stdio as `spawn` takes it; all of the terminal unless given
- * @throws UsageError `node_old`
+ * @throws UsageError `node_old`, and `wrangler_unusable` when the program can't be started
  */
 export function runWrangler(args: readonly string[], stdio: StdioOptions = "inherit"): Ran {
   const node = { path: process.execPath, version: process.versions.node };
   const { command, before } = wranglerCommand(process.cwd(), node);
   // On Windows `npx` is a script, which only a shell can start.
   const shell = command === "npx" && process.platform === "win32";
-  const { status, signal, stdout } = spawnSync(command, [...before, ...args], {
+  const { status, signal, stdout, error } = spawnSync(command, [...before, ...args], {
     encoding: "utf8",
     stdio,
     shell,
   });
+  if (error !== undefined) {
+    throw new UsageError("wrangler_unusable", `${command} does not start: ${error.message}`);
+  }
   return { status: childExitCode(status, signal), printed: stdout ?? "" };
 }
 

@@ -14,6 +14,13 @@ import { counted, integer, moment } from "./schemas/parts.ts";
 /** The last moment that a date can hold. */
 const TIME_MS_MAX = 8_640_000_000_000_000;
 
+/**
+ * How long ago a token that is revoked may have expired. A caller's clock and ours differ, and a token may expire while it
+ * is revoked: a day covers both. An end in seconds, read as milliseconds, is decades ago, and the ID would leave the list
+ * at once.
+ */
+const EXPIRED_MS_MAX = 86_400_000;
+
 const time = (description: string) => integer(0, TIME_MS_MAX, description);
 
 const revocationBody = v.pipe(
@@ -27,7 +34,7 @@ const revocationBody = v.pipe(
     ),
     expiresAtMs: v.exactOptional(
       time(
-        "With `id`: when the token expires, in ms since the epoch. The ID leaves the list then; without it, the ID stays until all tokens before a later moment are revoked.",
+        "With `id`: when the token expires, in ms since the epoch. Not more than a day ago. The ID leaves the list then; without it, the ID stays until all tokens before a later moment are revoked.",
       ),
     ),
     issuedBeforeMs: v.exactOptional(
@@ -95,6 +102,10 @@ export const tokenRoutes = [
       assertWhole(caller);
       const { namespace } = caller.access;
       const directory = directoryStub(caller.env, namespace);
+      if (expiresAtMs !== null && expiresAtMs < presentMs() - EXPIRED_MS_MAX) {
+        const message = "expected a moment that is not more than a day ago, in milliseconds";
+        refuseFields("body_invalid", [{ field: "expiresAtMs", message }]);
+      }
       if (id === undefined) {
         if (issuedBeforeMs > presentMs() + ISSUED_AHEAD_MS) {
           const message = "expected a moment that is not in the future";
