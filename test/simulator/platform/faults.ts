@@ -36,7 +36,7 @@ export interface Faults extends NetworkFaults {
   latencyMs(link: "object" | "client"): number;
   /** How long the disk takes for a commit, in ms. */
   commitMs(): number;
-  /** No commit takes longer than that. */
+  /** No commit has taken longer so far. */
   readonly commitMsMost: number;
   callFate(target: string, method: string): CallFate;
   /** @param step what the turn wrote last */

@@ -16,7 +16,6 @@ import {
   slidingWindow,
   tokenBucket,
 } from "../../../src/ratelimit/strategies.ts";
-import type { MsSpan } from "../../support/models/span.ts";
 import type { Plan } from "../campaign/plan.ts";
 import { History, isAnswered, type Violation } from "../checks/history.ts";
 import {
@@ -25,7 +24,7 @@ import {
   type LimitOperation,
   type LimitOutcome,
 } from "../checks/limits.ts";
-import { afterMs, beforeMs } from "../checks/order.ts";
+import { hasLostRelaxed } from "../checks/relaxed-calls.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
@@ -81,9 +80,6 @@ const SETTLED_AGAIN_SHARE = 0.2;
 const BURST_SHARE = 0.7;
 /** Longer than anything is on its way, and than any disk is full. */
 const REST_MS = 180_000;
-/** A relaxed call is to be written within 50 ms: with the commit behind the one that is under way then, where there is one. */
-const relaxedMs = (commitMsMost: number): number => 100 + 2 * commitMsMost;
-
 /** A limit of one caller. */
 interface Limit {
   readonly name: string;
@@ -216,6 +212,7 @@ export class Limits implements Workload {
   check(world: World): readonly Violation[] {
     const { variables } = this.#plan;
     const { facts } = world.witness;
+    const { commitMsMost } = world.cluster.site.faults;
     const shardOf = shardsOf(this.#plan);
     const storedKeyOf = (key: string): Uint8Array => bytesOf(limitOf(this.#limits.get(key)!).key);
     const objectOf = (key: string): string => shardOf(Keyspace.throttr, storedKeyOf(key));
@@ -223,12 +220,6 @@ export class Limits implements Workload {
     const isStale = ({ operation, begun, ended }: LimitCall): boolean =>
       ended !== null &&
       keysOf(operation).some((key) => facts.staleSince(objectOf(key), begun, ended) !== begun);
-    const durableMs = relaxedMs(world.cluster.site.faults.commitMsMost);
-    const hasLostRelaxed = (key: string, { fromMs, toMs }: MsSpan): boolean => {
-      const object = objectOf(key);
-      const [from, to] = [beforeMs(fromMs), afterMs(toMs + durableMs)];
-      return facts.wasReset(object, from, to) || facts.staleSince(object, from, to) !== from;
-    };
     // What a second copy of a shard refuses or shows may be old; strict charges of it are never answered.
     const calls = this.#history.calls.filter(
       (call) => !isAnswered(call) || !isUnchanged(call) || !isStale(call),
@@ -239,7 +230,8 @@ export class Limits implements Workload {
       areParted: (keys, by) => areParted(Keyspace.throttr, keys.map(storedKeyOf), by),
       strategyOf: (key) => this.#limits.get(key)!.strategy,
       idempotencyTtlMs: Number(variables["IDEMPOTENCY_TTL_MS"] ?? 600_000),
-      hasLostRelaxed,
+      hasLostRelaxed: (key, executed) =>
+        hasLostRelaxed(facts, objectOf(key), executed, commitMsMost),
       returnsAll: !this.#plan.hasFaults && world.sizes.DRAWS_MAX === production.DRAWS_MAX,
     });
   }

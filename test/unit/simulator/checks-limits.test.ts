@@ -16,6 +16,8 @@ import {
   type LimitOutcome,
   type LimitTerms,
 } from "../../simulator/checks/limits.ts";
+import { Facts } from "../../simulator/checks/facts.ts";
+import { hasLostRelaxed } from "../../simulator/checks/relaxed-calls.ts";
 import { Random } from "../../simulator/kernel/random.ts";
 import { ReservingShard } from "../../support/rate-limits/reserving-shard.ts";
 import { forge, type ForgedCall } from "../../support/simulator/forge.ts";
@@ -531,6 +533,27 @@ describe("a bucket", () => {
     expect(messagesOf(BUCKET, calls, { hasLostRelaxed: (_, { fromMs }) => fromMs > 5 })).toEqual(
       [],
     );
+  });
+
+  describe("whose shard was reset after a relaxed grant", () => {
+    const lostAt = (ms: number, commitMsMost: number): boolean => {
+      const facts = new Facts();
+      const [begun, ended] = [0, ms].map((at) => ({ tick: at, ms: at }));
+      facts.addLife("shard 0", { begun: begun!, ended: ended!, isReset: true });
+      return hasLostRelaxed(facts, "shard 0", { fromMs: 10, toMs: 20 }, commitMsMost);
+    };
+
+    it("may have lost it until its row is on disk, and no longer", () => {
+      expect(lostAt(15, 10)).toBe(true);
+      expect(lostAt(139, 10)).toBe(true);
+      expect(lostAt(200, 10)).toBe(false);
+      expect(lostAt(5, 10)).toBe(false);
+    });
+
+    it("may have lost it later where commits took longer", () => {
+      expect(lostAt(5000, 3000)).toBe(true);
+      expect(lostAt(9000, 3000)).toBe(false);
+    });
   });
 
   it("local decisions are dated back by the life of units, and no further", () => {

@@ -35,14 +35,15 @@ describe("faults of a seed", () => {
     expect(Math.max(...most)).toBeLessThan(10);
   });
 
-  it("no commit takes longer than a run says, and in some runs all are short", () => {
+  it("a run knows how long its slowest commit has taken, which is short where no disk was slow", () => {
     const most = Array.from({ length: 200 }, (_, seed) => {
       const faults = faultsOf(seed);
-      const longest = Math.max(...Array.from({ length: 200 }, () => faults.commitMs()));
-      expect(longest).toBeLessThanOrEqual(faults.commitMsMost);
+      const took = Array.from({ length: 100 }, () => faults.commitMs());
+      expect(faults.commitMsMost).toBe(Math.max(...took));
       return faults.commitMsMost;
     });
-    expect(new Set(most).size).toBe(2);
+    expect(most.filter((ms) => ms <= 15).length).toBeGreaterThan(50);
+    expect(Math.max(...most)).toBeGreaterThan(1000);
   });
 
   it("a call that a plan aims at is hit often, in each of the ways in which it may go wrong", () => {
