@@ -270,11 +270,12 @@ class Search<State, Operation, Outcome> {
     connection: number,
   ): readonly Point<State>[] {
     const { endTick, endMs } = this.#known[turn.first]!;
+    const earliest = this.#latestBegin(point);
     let after: readonly Point<State>[] = [point];
     let calls = 0;
     for (let i = first; i < this.#unknown.length; i++) {
       const entry = this.#unknown[i]!;
-      if (entry.connection !== connection) continue;
+      if (entry.connection !== connection || entry.endTick < earliest) continue;
       if (entry.beginTick > endTick || !this.#isUnknownInTurn(entry, i, point)) break;
       calls++;
       after = after.flatMap((each) => this.#withUnknown(each, i, endMs)).slice(0, RUN_STATES_MAX);
@@ -396,16 +397,19 @@ class Search<State, Operation, Outcome> {
     return isDone(before, point) && (after === -1 || !isDone(after, point));
   }
 
-  /** Whether no unknown call that could be next is too late once this one has taken effect. */
+  /** Whether no unknown call, that could be next or comes behind others, is too late once this one has taken effect. */
   #isFree(
     point: Point<State>,
     { beginTick, connection }: Entry<Operation, Outcome>,
     turn: Turn,
   ): boolean {
-    return this.#unknownNext(point, turn).every((i) => {
-      const other = this.#unknown[i]!;
-      return other.endTick > beginTick && (connection === null || other.connection !== connection);
-    });
+    const earliest = this.#latestBegin(point);
+    for (const [i, { endTick }] of this.#unknown.entries()) {
+      const canBeTooLate = endTick >= earliest && endTick <= beginTick;
+      if (canBeTooLate && (point.unknown & bit(i)) === 0n) return false;
+    }
+    if (connection === null) return true;
+    return this.#unknownNext(point, turn).every((i) => this.#unknown[i]!.connection !== connection);
   }
 
   /** The latest begin of a call that has taken effect: nothing else takes effect before it. */

@@ -153,6 +153,9 @@ const unknown = (begunMs: number, operation: RecordOperation): Forged => ({
   outcome: "unknown",
 });
 const add: RecordOperation = { ...EDGE, name: "increment", by: 1n, ttl };
+const insert: RecordOperation = { ...EDGE, name: "insert", quota: 1n, ttl };
+const decrease: RecordOperation = { ...EDGE, name: "change", change: "decrease", amount: 1n };
+const purge: RecordOperation = { ...EDGE, name: "purge" };
 const query: RecordOperation = { ...EDGE, name: "query" };
 const swap = (expected: string | null, value: string | null): RecordOperation => ({
   ...EDGE,
@@ -164,6 +167,7 @@ const swap = (expected: string | null, value: string | null): RecordOperation =>
 const at = (quota: bigint): RecordAnswer => ({ success: true, record: { quota } });
 const none: RecordAnswer = { success: false, record: null };
 const done: RecordAnswer = { success: true };
+const no: RecordAnswer = { success: false };
 
 it.each<[string, boolean, Forged[]]>([
   ["no calls", true, []],
@@ -207,6 +211,26 @@ it.each<[string, boolean, Forged[]]>([
     "an unknown call that was taken back",
     false,
     [unknown(1, add), call(2, 3, query, at(1n)), call(4, 5, query, none)],
+  ],
+  [
+    "an unknown call that happened when it was settled, behind another one of its connection",
+    false,
+    [
+      { ...unknown(0.1, decrease), connection: 2 },
+      { ...unknown(0.2, add), connection: 2, settledMs: 0.5 },
+      call(0.3, 4, insert, { ...no, record: { quota: 1n } }),
+      call(1, 2, query, none),
+    ],
+  ],
+  [
+    "an unknown call that happened before a read, between two others of its connection",
+    true,
+    [
+      { ...call(0.1, 4, insert, done), connection: 2 },
+      { ...unknown(0.2, purge), connection: 2, settledMs: 0.5 },
+      { ...call(0.3, 5, insert, done), connection: 2 },
+      call(1, 2, query, none),
+    ],
   ],
   [
     "a lock that two callers have",
