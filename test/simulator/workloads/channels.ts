@@ -8,6 +8,7 @@ import { checkGroupPrices } from "../checks/budgets.ts";
 import { payloadBytesMax, type ReplayRules, type Subscriber } from "../checks/channel-calls.ts";
 import { checkChannels, isPublication } from "../checks/channels.ts";
 import { Delivery } from "../checks/delivery.ts";
+import { checkConnectionIds } from "../checks/whoami.ts";
 import type { Violation } from "../checks/history.ts";
 import { Subscriptions } from "../checks/subscriptions.ts";
 import type { Workload, World } from "../world.ts";
@@ -82,6 +83,7 @@ export class Channels implements Workload {
     return [
       ...(isToday ? checkGroupPrices(pricesOf(world, calls, carriages, rules)) : []),
       ...checkChannels(calls, subscribers, facts, run),
+      ...checkConnectionIds(this.#shared.toldIds),
       ...checkLists(listed, facts, ears, new Subscriptions(calls, subscribers, delivery)),
     ];
   }

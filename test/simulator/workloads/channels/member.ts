@@ -43,7 +43,10 @@ export class Member {
     const { world } = this.#shared;
     while (this.#made < most && !world.isClosing) {
       await pause(this.#client);
+      const isNew = this.#pipe?.isOver !== false;
       const pipe = this.#open();
+      // The connection has the same ID at its end, however often its Hub has slept.
+      if (isNew) void this.#learnId(pipe);
       const count = Math.floor(random.skewed(1, PIPELINED_MOST + 1));
       const answered = Promise.all(Array.from({ length: count }, () => this.#ask(pipe)));
       if (random.chance(END_SHARE)) pipe.end();
@@ -52,6 +55,7 @@ export class Member {
     }
     // What was sent to it before this is answered has come.
     if (this.#pipe?.isOver === false) {
+      void this.#learnId(this.#pipe);
       await this.#subscribe(this.#pipe, "subscribe", nameOf(0));
       this.#pipe.end();
     }
@@ -120,7 +124,7 @@ export class Member {
 
   async #learnId(pipe: Pipe): Promise<void> {
     const answer = await this.#send(pipe, whoamiFrame());
-    if (answer.kind === "reply") this.#shared.ids.push(idOfReply(answer.reply));
+    if (answer.kind === "reply") this.#shared.learnId(pipe.connection, idOfReply(answer.reply));
   }
 
   async #list(pipe: Pipe, kind: ListKind): Promise<void> {

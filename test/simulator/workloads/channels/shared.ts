@@ -5,6 +5,7 @@ import type {
   ChannelOutcome,
   Receipt,
 } from "../../checks/channel-calls.ts";
+import type { ToldId } from "../../checks/whoami.ts";
 import { History, type Door, type Moment } from "../../checks/history.ts";
 import type { Random } from "../../kernel/random.ts";
 import type { World } from "../../world.ts";
@@ -41,6 +42,8 @@ export class Shared {
   readonly listed: Listed[] = [];
   /** Own channels of connections, some of which have ended. */
   readonly ids: string[] = [];
+  /** Answers to WHOAMI, in the order in which they came. */
+  readonly toldIds: ToldId[] = [];
   #messages = 0;
 
   constructor(world: World) {
@@ -56,6 +59,12 @@ export class Shared {
     const ear: Ear = { hasDefaults, receipts: [], heardUntil: null, unanswered: 0 };
     this.ears.set(connection, ear);
     return ear;
+  }
+
+  /** WHOAMI has answered on a connection. */
+  learnId(connection: number, id: string): void {
+    this.ids.push(id);
+    this.toldIds.push({ connection, id, at: this.world.moments.now() });
   }
 
   receive(ear: Ear, channel: string, number: number | null, payload: Uint8Array): void {
