@@ -23,6 +23,9 @@ const LOST_TO_HUB = "hub_slow";
 /** The event with which a shard says that its data is gone: in runs no disk vanishes. */
 const DATA_MISSING = "shard_data_missing";
 
+/** The event with which a Hub says that it closes a connection, which its client has not ended. */
+const CLOSED_BY_HUB = "connection_closed";
+
 /** Of what a Hub leaves with each socket. */
 interface Attachment {
   readonly id: Uint8Array;
@@ -57,6 +60,8 @@ export class Witness implements Watcher {
   readonly alarms = new AlarmCounts();
   /** Shards have said that their data is gone. */
   readonly falseAlarms: Violation[] = [];
+  /** Connections that Hubs have closed by themselves. */
+  closedByHubs = 0;
   readonly #moments: Moments;
   readonly #lives = new Map<
     ObjectLife,
@@ -163,6 +168,7 @@ export class Witness implements Watcher {
       const message = `says that data is missing, and none is: ${text}`;
       this.falseAlarms.push({ promise: "Logs", subject: life.name, message });
     }
+    if (text.includes(`"${CLOSED_BY_HUB}"`)) this.closedByHubs++;
     if (!text.includes(LOST_TO_HUB)) return;
     const { event, hub } = JSON.parse(text) as { event: string; hub: string };
     if (event === LOST_TO_HUB) {

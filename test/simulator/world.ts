@@ -5,6 +5,7 @@
 import { AUDIT_MS, Auditor, REST_MS } from "./auditor.ts";
 import { callLines } from "./call-lines.ts";
 import type { ClockHistory } from "./checks/clocks.ts";
+import { checkGoodbyes, isTaken, type Goodbye } from "./checks/goodbyes.ts";
 import { Moments, type Violation } from "./checks/history.ts";
 import { Random } from "./kernel/random.ts";
 import { Trace } from "./kernel/trace.ts";
@@ -39,6 +40,8 @@ export interface WorldOptions {
   readonly callers: Program;
   /** Whether the run begins with today's code, and so has no other release until it ends. */
   readonly isToday: boolean;
+  /** Whether nothing goes wrong. */
+  readonly isCalm: boolean;
   readonly faults: (random: Random) => Faults;
   readonly variables: Readonly<Record<string, string>>;
   readonly machines: number;
@@ -89,6 +92,8 @@ export class World {
   readonly #clients: Machine;
   readonly #open = new Map<string, number>();
   #connections = 0;
+  readonly #goodbyes: Goodbye[] = [];
+  readonly #taken = new Set<number>();
 
   constructor(options: WorldOptions) {
     this.#options = options;
@@ -159,6 +164,28 @@ export class World {
     return this.#options.callers;
   }
 
+  /** Whether the run begins with today's code. */
+  get isToday(): boolean {
+    return this.#options.isToday;
+  }
+
+  /** Whether nothing goes wrong: objects are put to sleep all the same. */
+  get isCalm(): boolean {
+    return this.#options.isCalm;
+  }
+
+  /** Notes how a connection has ended that its client had ended. */
+  noteGoodbye(goodbye: Goodbye): void {
+    if (!this.isCalm) return;
+    this.#goodbyes.push(goodbye);
+    if (isTaken(goodbye)) this.#taken.add(goodbye.connection);
+  }
+
+  /** Whether the server has certainly taken all that came over a connection before its client closed it, and executes its writes. */
+  hasTaken(connection: number): boolean {
+    return this.#taken.has(connection);
+  }
+
   /** How long clients work, in ms of virtual time. */
   get durationMs(): number {
     return this.#options.durationMs;
@@ -202,7 +229,7 @@ export class World {
     this.witness.addConnections();
     this.witness.addSplits(this.cluster.objects, Number(this.#options.variables["SHARDS"]));
     if (this.violations.length === 0) {
-      this.violations.push(...this.#auditor.check());
+      this.violations.push(...this.#auditor.check(), ...checkGoodbyes(this.#goodbyes));
       for (const workload of workloads) this.violations.push(...workload.check(this));
       this.violations.push(...this.witness.alarms.violations(), ...this.witness.falseAlarms);
     }

@@ -42,6 +42,7 @@ export async function play(
     release: releases[plan.release],
     callers: releases.callers,
     isToday: plan.release === "today",
+    isCalm,
     faults: (random) => (isCalm ? calm(random) : new SeededFaults(random, counts, plan.aims)),
     variables: { ...plan.variables, ...splitVariables(plan) },
     machines: plan.machines,

@@ -1,7 +1,7 @@
 /**
  * Whether calls on one key have an order that explains their answers: each takes effect at one moment between its begin and its
  * end, those of one connection in the order in which they were sent. A call with an unknown outcome takes effect at any moment
- * after its begin until nothing is left of it, or never.
+ * after its begin until nothing is left of it, or never; one that was certainly executed does so before nothing is left of it.
  *
  * The search is that of Wing and Gong, with Lowe's memory of what has been tried. It tries the likely order first: a call whose
  * answer fits is the next one, else the call that ends first, which lets the others take effect as late as they can. Where no
@@ -101,12 +101,17 @@ const bit = (i: number): bigint => 1n << BigInt(i);
 /** -1 where no bit is set. */
 const highestBit = (bits: bigint): number => (bits === 0n ? -1 : bits.toString(2).length - 1);
 
-/** Judges calls on one key, in the order in which they began. Those that were refused are left out. */
+/**
+ * Judges calls on one key, in the order in which they began. Those that were refused are left out.
+ *
+ * @param isExecuted whether a call of an unknown outcome was certainly executed
+ */
 export function linearize<State, Operation, Outcome>(
   specification: Specification<State, Operation, Outcome>,
   calls: readonly Call<Operation, Outcome>[],
+  isExecuted: (call: Call<Operation, Outcome>) => boolean = () => false,
 ): Linearization<State, Operation, Outcome> {
-  return new Search(specification, calls).run();
+  return new Search(specification, calls, isExecuted).run();
 }
 
 class Search<State, Operation, Outcome> {
@@ -124,6 +129,7 @@ class Search<State, Operation, Outcome> {
   constructor(
     specification: Specification<State, Operation, Outcome>,
     calls: readonly Call<Operation, Outcome>[],
+    isExecuted: (call: Call<Operation, Outcome>) => boolean,
   ) {
     this.#specification = specification;
     const latest = new Map<number, number>();
@@ -153,15 +159,18 @@ class Search<State, Operation, Outcome> {
           endMs: ended.ms,
         });
       } else {
-        const endTick = settled?.tick ?? Infinity;
-        this.#unknown.push({
+        const entry = {
           ...common,
           outcome: null,
           isTelling: false,
           isWithoutEffect: false,
-          endTick,
+          endTick: settled?.tick ?? Infinity,
           endMs: settled?.ms ?? Infinity,
-        });
+        };
+        if (isExecuted(call)) {
+          if (connection !== null) this.#noteOnConnection(connection, latest);
+          this.#known.push(entry);
+        } else this.#unknown.push(entry);
       }
     }
     this.#ranks = ranksOf(this.#known);
@@ -236,7 +245,8 @@ class Search<State, Operation, Outcome> {
     for (const i of turn.left) {
       const entry = this.#known[i]!;
       if (i === tried || !this.#isInTurn(i, turn) || this.#hasEarlierTwin(entry, turn)) continue;
-      const states = this.#after(point.state, entry);
+      // Before the one that ends first, which is to come.
+      const states = this.#after(point.state, entry, this.#known[turn.first]!.endMs);
       next.push(...states.map((state) => this.#withKnown(point, state, i)));
     }
     for (const i of this.#unknownNext(point, turn)) {

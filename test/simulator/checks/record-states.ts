@@ -67,6 +67,8 @@ type Answers = ReadonlyMap<string, readonly KnownAnswer[]>;
 export interface Leniency {
   readonly elapsed?: Elapsed;
   readonly forgetsAnswers?: boolean;
+  /** What was sent before the end of a connection may be lost with it. */
+  readonly dropsSent?: boolean;
 }
 
 export class RecordStates {

@@ -43,6 +43,8 @@ export interface RecordTerms {
   readonly idempotencyTtlMs: number;
   /** Whether an answer may be of a second copy of the key's object, which a partition keeps alive. */
   readonly mayBeStale?: (object: string, call: RecordCall) => boolean;
+  /** Whether a connection has ended in such a way that the server has certainly executed the writes that were sent over it. */
+  readonly hasTaken?: (connection: number) => boolean;
 }
 
 export interface RecordsVerdict {
@@ -164,6 +166,13 @@ function isReadAtEnd(calls: readonly RecordCall[]): boolean {
 
 type Searched = Linearization<KeyState, RecordOperation, RecordAnswer>;
 
+/** A promise that was broken, and how. */
+const NOT_EXECUTED = [
+  "The end of a connection",
+  "a write was not executed that its client had sent before it closed its connection",
+] as const;
+const UNEXPLAINED = ["Order per key", "no order of the calls explains this"] as const;
+
 /** Writes before an answer that may be the lost one. */
 const SUSPECTS_MAX = 12;
 
@@ -172,6 +181,7 @@ class KeyCheck {
   readonly #calls: readonly RecordCall[];
   readonly #elapsed: Elapsed;
   readonly #states: RecordStates;
+  readonly #isExecuted: (call: RecordCall) => boolean;
 
   constructor(key: string, calls: readonly RecordCall[], terms: RecordTerms, time: ObjectTime) {
     this.#key = key;
@@ -181,6 +191,8 @@ class KeyCheck {
       .map((call) => (terms.mayBeStale?.(object, call) === true ? withoutStale(call) : call))
       .filter((call) => call.outcome !== "refused" && (isAnswered(call) || !isRead(call)))
       .map((call) => byObjectsTime(call, firstBegun(calls, call), terms.clocks, object));
+    const { hasTaken = () => false } = terms;
+    this.#isExecuted = ({ connection }) => connection !== null && hasTaken(connection);
     this.#elapsed = (since, at) => time.elapsed(since, at);
     this.#states = new RecordStates(time, repeatedOf(calls), terms.idempotencyTtlMs);
   }
@@ -192,7 +204,8 @@ class KeyCheck {
   }
 
   #search(calls: readonly RecordCall[], leniency: Leniency = {}): Searched {
-    return linearize(this.#states.specification(calls, leniency), calls);
+    const isExecuted = leniency.dropsSent === true ? () => false : this.#isExecuted;
+    return linearize(this.#states.specification(calls, leniency), calls, isExecuted);
   }
 
   #isExplained(calls: readonly RecordCall[], leniency?: Leniency): boolean {
@@ -201,14 +214,16 @@ class KeyCheck {
 
   /** Which promise was broken: the one without which there is an order. */
   #explain(stuck: Stuck<KeyState, RecordOperation, RecordAnswer>): Violation {
-    const call = stuck.call as AnsweredCall<RecordOperation, RecordAnswer>;
-    const [promise, reason] = this.#reason(call);
-    const at = { fromMs: call.begun.ms, toMs: call.ended.ms };
+    const { call } = stuck;
+    const [promise, reason] = isAnswered(call) ? this.#reason(call) : this.#reasonOfExecuted();
+    const at = { fromMs: call.begun.ms, toMs: (call.ended ?? call.begun).ms };
     const states = stuck.states.map(
       ({ record }) => `  ${describeState(record, at, this.#elapsed)}`,
     );
     const message = [
-      `${describeOperation(call.operation)} was answered: ${describeAnswer(call.outcome)}`,
+      isAnswered(call)
+        ? `${describeOperation(call.operation)} was answered: ${describeAnswer(call.outcome)}`
+        : `${describeOperation(call.operation)} was not answered, and certainly executed`,
       `  by ${describeCall(call)}`,
       reason,
       "before it the key could be:",
@@ -219,6 +234,8 @@ class KeyCheck {
 
   #reason(call: AnsweredCall<RecordOperation, RecordAnswer>): readonly [string, string] {
     const until = this.#until(call);
+    const hasExecuted = until.some((each) => !isAnswered(each) && this.#isExecuted(each));
+    if (hasExecuted && this.#isExplained(until, { dropsSent: true })) return NOT_EXECUTED;
     if (this.#isExplained(until, { forgetsAnswers: true })) {
       return ["Idempotency keys", "a call was applied more than once under one idempotency key"];
     }
@@ -252,7 +269,12 @@ class KeyCheck {
         `an acknowledged write is lost after it was read: ${described(undone)}`,
       ];
     }
-    return ["Order per key", "no order of the calls explains this answer"];
+    return UNEXPLAINED;
+  }
+
+  /** No order goes on with a call that was certainly executed. */
+  #reasonOfExecuted(): readonly [string, string] {
+    return this.#isExplained(this.#calls, { dropsSent: true }) ? NOT_EXECUTED : UNEXPLAINED;
   }
 
   /** Calls that began before an answer came; what was answered later is open. */

@@ -30,6 +30,8 @@ const PAUSE_MS = { least: 20, most: 120_000 };
 const CLOCK_STEP_MS = 60_000;
 /** The longest time that a disk is full, in ms. */
 const FULL_MS = 20_000;
+/** How often it is one of the Hubs that wait for the answer to a close that is put to sleep, where there is one. */
+const CLOSING_SHARE = 0.8;
 /** The longest time that a reader reads nothing, in ms. */
 const STALL_MS = 30_000;
 
@@ -116,7 +118,10 @@ export class Disturbances {
     const { cluster } = this.#world;
     switch (kind) {
       case "put to sleep":
-        return this.#toObject(({ life }) => life!.isIdle && (life!.evict(), true));
+        return this.#toObject(
+          ({ life }) => life!.isIdle && (life!.evict(), true),
+          this.#sleepers(),
+        );
       case "object reset":
         return this.#toObject(({ life }) => (life!.crash("reset"), true));
       case "partition":
@@ -170,8 +175,21 @@ export class Disturbances {
     return subject;
   }
 
-  #toObject(befall: (object: SimulatedObject) => boolean): string | null {
-    const running = [...this.#world.cluster.objects].filter(({ life }) => life !== null);
+  /** Hubs whose clients leave a close unanswered sleep more often: they must not serve such a client when they wake up. */
+  #sleepers(): readonly SimulatedObject[] {
+    const running = this.#running();
+    const closing = running.filter(({ sockets }) => sockets.awaitsClose);
+    return closing.length > 0 && this.#random.chance(CLOSING_SHARE) ? closing : running;
+  }
+
+  #running(): SimulatedObject[] {
+    return [...this.#world.cluster.objects].filter(({ life }) => life !== null);
+  }
+
+  #toObject(
+    befall: (object: SimulatedObject) => boolean,
+    running: readonly SimulatedObject[] = this.#running(),
+  ): string | null {
     if (running.length === 0) return null;
     const object = this.#random.pick(running);
     return befall(object) ? `${object.className} ${object.name}` : null;

@@ -270,7 +270,7 @@ export const REQUIRED: readonly string[] = [
   ...each(["connection cut", "slow reader"], ["exchange", "socket", "tcp"]),
   ...each(["call lost", "answer lost", "overload"], CALLS),
   ...each(["client gone"], ["exchange", "work ends", "work in waitUntil goes on"]),
-  ...each(["broken frame"], ["socket"]),
+  ...each(["broken frame", "close left unanswered"], ["socket"]),
   ...each(["slow network"], ["client", "object"]),
   ...each(["slow disk"], ["commit"]),
   ...each(["late alarm"], ["alarm"]),

@@ -21,6 +21,7 @@ const RATES = {
   "late alarm": 0.3,
   "client gone": 0.01,
   "broken frame": 0.01,
+  "close left unanswered": 1,
 } as const;
 export type ChanceFault = keyof typeof RATES;
 
@@ -40,6 +41,8 @@ const COMMIT_MS = { slow: 5000, most: 15 };
 const SLOW_MS = 30_000;
 /** The client of an exchange that leaves does so by then, in ms: most answers come earlier, and some listeners stay longer. */
 const STAY_MS = 5000;
+/** A client that leaves a close unanswered does so for as long, in ms: its Hub may sleep meanwhile. */
+const LEFT_MS = { least: 1000, most: 60_000 };
 
 export class SeededFaults implements Faults {
   readonly #random: Random;
@@ -124,6 +127,11 @@ export class SeededFaults implements Faults {
 
   breaksFrame(): boolean {
     return this.#happens("broken frame", "socket");
+  }
+
+  leavesCloseMs(): number {
+    const isLeft = this.#happens("close left unanswered", "socket");
+    return isLeft ? this.#random.between(LEFT_MS.least, LEFT_MS.most) : 0;
   }
 
   noteGone(what: string): void {

@@ -28,6 +28,8 @@ export interface Mortal {
 export interface Faults extends NetworkFaults {
   /** Whether a client sends a frame that no WebSocket may, in place of its message. */
   breaksFrame(): boolean;
+  /** For how long a client goes on sending before it answers a close of the server's, in ms; 0 where it answers at once. */
+  leavesCloseMs(): number;
   /** Whether calls leave at once. Else they leave behind their event, when all that it has written is durable. */
   readonly hasEarlyCalls: boolean;
   /** Whether a life crashes at a call to the platform, or before an event. */
@@ -62,6 +64,7 @@ export function calm(random: Random): Faults {
     hasEarlyCalls: false,
     clientStaysMs: () => Infinity,
     breaksFrame: () => false,
+    leavesCloseMs: () => 0,
     noteGone: () => {},
     crashesAt: () => false,
     latencyMs: (link) => random.skewed(0.05, link === "object" ? 5 : 20),

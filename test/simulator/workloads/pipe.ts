@@ -22,6 +22,8 @@ export interface PipeEvents {
    * @returns its length; 0 while it is not complete, and null when none begins there
    */
   readPush?(bytes: Uint8Array, at: number): number | null;
+  /** The server has closed the connection, and this client goes on sending before it answers that: see `isClosed`. */
+  onCloseLeft?(): void;
   onEnd?(reason: string): void;
 }
 
@@ -35,12 +37,18 @@ export class Pipe {
   readonly connection: number;
   /** Nothing more can be sent. */
   isOver = false;
+  /** The server has closed the connection, and the client can still send: nothing of that must be served. */
+  isClosed = false;
   readonly #world: World;
   readonly #events: PipeEvents;
   readonly #wire: Wire;
   readonly #expected: Expected[] = [];
   #rest: Uint8Array = new Uint8Array(0);
+  /** The client has said that it sends nothing more, and waits for the end. */
+  #hasSaidGoodbye = false;
   #hasEnded = false;
+  /** Connections that Hubs had closed before this one began. */
+  readonly #closedBefore: number;
 
   constructor(
     world: World,
@@ -53,9 +61,11 @@ export class Pipe {
     this.#events = events;
     this.kind = options.kind;
     this.connection = options.connection;
+    this.#closedBefore = world.witness.closedByHubs;
     world.witness.dial(options.connection, addressOf(options.connection));
     this.#wire = openWire(world, client, random, options, {
       onBytes: (bytes) => this.#read(bytes),
+      onCloseLeft: () => this.#leaveClose(),
       onEnd: (reason, wasOpen) => this.#end(reason, wasOpen),
     });
   }
@@ -65,11 +75,15 @@ export class Pipe {
     return this.#expected.length;
   }
 
-  /** Sends frames, in one piece unless chance cuts it. Each has its promise, which never rejects. */
+  /**
+   * Sends frames, in one piece unless chance cuts it. Each has its promise, which never rejects. What is sent behind the server's
+   * close is certainly not applied.
+   */
   send(frames: readonly Sent[]): Promise<Answer>[] {
     const answers = frames.map((sent) => {
       const { promise, resolve } = Promise.withResolvers<Answer>();
       if (this.isOver) resolve({ kind: "refused", code: "not_sent" });
+      else if (this.isClosed) resolve({ kind: "refused", code: "closed" });
       else this.#expected.push({ sent, resolve });
       return promise;
     });
@@ -81,6 +95,7 @@ export class Pipe {
   end(): void {
     if (this.isOver) return;
     this.isOver = true;
+    this.#hasSaidGoodbye = true;
     this.#world.witness.noteEnd(this.connection);
     this.#wire.end();
   }
@@ -88,6 +103,7 @@ export class Pipe {
   /** Gives the connection up without a word. */
   destroy(): void {
     if (this.#hasEnded) return;
+    this.#hasSaidGoodbye = false;
     this.#world.witness.noteEnd(this.connection);
     this.#wire.destroy();
     this.#end("given up", true);
@@ -121,15 +137,28 @@ export class Pipe {
     return length;
   }
 
+  /** No reply comes any more. */
+  #leaveClose(): void {
+    this.isClosed = true;
+    this.#settle({ kind: "unknown", reason: "the server has closed the connection" });
+    this.#events.onCloseLeft?.();
+  }
+
   #end(reason: string, wasOpen: boolean): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.isOver = true;
-    const answer: Answer = wasOpen
-      ? { kind: "unknown", reason }
-      : { kind: "refused", code: "not_sent" };
-    for (const { resolve } of this.#expected.splice(0)) resolve(answer);
+    if (this.#hasSaidGoodbye && wasOpen) {
+      const { connection, kind, unanswered } = this;
+      const mayBeClosed = this.#world.witness.closedByHubs > this.#closedBefore;
+      this.#world.noteGoodbye({ connection, kind, reason, unanswered, mayBeClosed });
+    }
+    this.#settle(wasOpen ? { kind: "unknown", reason } : { kind: "refused", code: "not_sent" });
     this.#events.onEnd?.(reason);
+  }
+
+  #settle(answer: Answer): void {
+    for (const { resolve } of this.#expected.splice(0)) resolve(answer);
   }
 }
 

@@ -21,6 +21,10 @@ export interface Port {
   /** Sends frames in one message. Resolves when each has an answer, or never will have. */
   exchange(operations: readonly Operation<unknown>[]): Promise<readonly Answer[]>;
   close(): void;
+  /** The server has closed the present connection, which can still send: see `Pipe.isClosed`. False where ports have none. */
+  readonly isClosed: boolean;
+  /** Called when that has come to be. */
+  onCloseLeft: () => void;
 }
 
 /** @param protocol that its frames are of; the edge dialect unless given */

@@ -42,6 +42,8 @@ export const httpPort: OpenPort = (world, client, random, protocol = EDGE) => {
       }
     },
     close: () => {},
+    isClosed: false,
+    onCloseLeft: () => {},
   };
 };
 
@@ -66,6 +68,8 @@ export function bindingPort(world: World, client: RunningLife, random: Random): 
       }
     },
     close: () => {},
+    isClosed: false,
+    onCloseLeft: () => {},
   };
 }
 

@@ -10,7 +10,7 @@ import { checkRecords, type RecordCall } from "../checks/records.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
-import { giveUp } from "./give-up.ts";
+import { giveUp, SETTLED_MS } from "./give-up.ts";
 import { httpPort } from "./ports.ts";
 import { Chooser, isBuffer, Keys } from "./records/choice.ts";
 import { bytesOf } from "./records/commands.ts";
@@ -35,8 +35,12 @@ const LATE = { share: 0.04, kept: 12 };
 /** Of repetitions: another call under the same key. */
 const CONFLICT_SHARE = 0.05;
 const REPETITIONS_MOST = 4;
+/** Between two writes to a connection that the server has closed. */
+const INSISTS_MS = { least: 10, most: 5000 };
 /** Longer than anything is on its way, and than any disk is full. */
 const REST_MS = 180_000;
+/** Where nothing goes wrong, the server has executed so long after the end of a connection what had come over it, in ms. */
+const TAKEN_MS = 10_000;
 const READS_AT_ONCE = 200;
 const BURST_SHARE = 0.6;
 
@@ -68,6 +72,7 @@ export class Records implements Workload {
     const keys = speech === PAIRS ? this.#pairs : this.#shared;
     const chooser = new Chooser(random.fork("choice"), keys, String(client), speech);
     const calls = new RecordClient(world, this.#history, sender, client, chooser, this.#keys);
+    sender.onCloseLeft(() => void calls.insist(life, world.random.fork(`${life.name} insists`)));
     const { operations, clients, durationMs } = this.#plan;
     const most = operations / clients;
     const pauseMs = durationMs / most;
@@ -75,6 +80,8 @@ export class Records implements Workload {
       const isBurst = random.chance(BURST_SHARE);
       const ms = isBurst ? random.skewed(0.1, 20) : random.skewed(10, pauseMs * 8);
       await life.settled(ms, "pause", () => {});
+      // Until then it sends what `insist` does.
+      if (sender.isClosed) continue;
       const messages = random.chance(AT_ONCE_SHARE) ? 1 + random.int(AT_ONCE_MOST) : 1;
       await Promise.all(Array.from({ length: messages }, async () => await calls.send(random)));
     }
@@ -111,7 +118,8 @@ export class Records implements Workload {
     const { facts } = world.witness;
     const mayBeStale = (object: string, { begun, ended }: RecordCall): boolean =>
       ended !== null && facts.staleSince(object, begun, ended) !== begun;
-    const terms = { clocks: world.clocks, objectOf, idempotencyTtlMs, mayBeStale };
+    const hasTaken = (connection: number): boolean => world.hasTaken(connection);
+    const terms = { clocks: world.clocks, objectOf, idempotencyTtlMs, mayBeStale, hasTaken };
     const isJudged =
       this.#plan.release === "today" ? () => true : this.#judgedOfBefore(world, objectOf);
     const { violations, undecided } = checkRecords(this.#history.calls.filter(isJudged), terms);
@@ -227,6 +235,14 @@ class RecordClient {
     }
   }
 
+  /** The server has closed the connection: until the client answers that, it goes on sending writes, each to a key of its own. */
+  async insist(life: RunningLife, random: Random): Promise<void> {
+    while (this.#sender.isClosed) {
+      await this.exchange([this.#chooser!.late()]);
+      await life.settled(random.skewed(INSISTS_MS.least, INSISTS_MS.most), "pause", () => {});
+    }
+  }
+
   #withoutCrowds(operations: readonly RecordOperation[]): readonly RecordOperation[] {
     if (this.#sender.connectionOf(operations.length) !== null) return operations;
     const counts = new Map<string, number>();
@@ -268,7 +284,8 @@ class RecordClient {
       calls.map(async (call, i) => {
         const outcome = await outcomes[i]!;
         if (outcome === "unknown") {
-          giveUp(this.#world, history, call);
+          const isTaken = connection !== null && this.#world.hasTaken(connection);
+          giveUp(this.#world, history, call, isTaken ? TAKEN_MS : SETTLED_MS);
           this.#chooser?.noteUnknown(call.operation.key);
         } else history.end(call, outcome);
         this.#noteValue(call);

@@ -12,6 +12,8 @@ import { EDGE, type Protocol, type WireKind } from "./wire.ts";
 /** How often a client ends its connection behind a message: with a goodbye, or without one. */
 const END_SHARE = 0.02;
 const DESTROY_SHARE = 0.01;
+/** Where nothing goes wrong, what was sent before a goodbye is judged: so there are more of them. */
+const CALM_END_SHARE = 0.1;
 
 const sentOf = (operation: Operation<unknown>): Sent => ({
   frame: operation.frame,
@@ -50,12 +52,13 @@ export function socketPort(
       { kind, protocol, connection: number },
       {
         onEnd: () => pipe === opened && forget(),
+        onCloseLeft: () => pipe === opened && port.onCloseLeft(),
         readPush: (bytes, at) => skipPush(protocol, bytes, at),
       },
     );
     return (pipe = opened);
   };
-  return {
+  const port: Port = {
     door: kind,
     get connection() {
       return number;
@@ -63,7 +66,9 @@ export function socketPort(
     async exchange(operations) {
       const used = pipe ?? open();
       const answers = used.send(operations.map(sentOf));
-      if (random.chance(END_SHARE)) {
+      // It does not answer the server's close yet.
+      if (used.isClosed) return await Promise.all(answers);
+      if (random.chance(world.isCalm ? CALM_END_SHARE : END_SHARE)) {
         used.end();
         forget();
       } else if (random.chance(DESTROY_SHARE)) used.destroy();
@@ -73,7 +78,12 @@ export function socketPort(
       pipe?.end();
       forget();
     },
+    get isClosed() {
+      return pipe?.isClosed === true;
+    },
+    onCloseLeft: () => {},
   };
+  return port;
 }
 
 export const webSocketPort: OpenPort = (world, client, random, protocol = EDGE) =>

@@ -60,6 +60,8 @@ export const TCP_PORTS = PROTOCOLS.map(({ port, name }) => `${port}=${name}`).jo
 
 export interface WireEvents {
   onBytes(bytes: Uint8Array): void;
+  /** Called once: the server has closed the connection, and the client goes on sending before it answers that. */
+  onCloseLeft(): void;
   /**
    * Called once: nothing comes any more.
    *
@@ -81,6 +83,9 @@ export interface Wire {
 const CUT_SHARE = 0.3;
 /** A gateway reads so much of its client at once. */
 const READ_BYTES = 64 << 10;
+
+/** The close code with which the server ends a connection whose client has ended it: such a client sends nothing more. */
+const FINISHED = 1000;
 
 /** Where a client is: no two connections of a run have one address. */
 export function addressOf(connection: number): string {
@@ -105,9 +110,9 @@ export function openWire(
     case "tcp":
       return openTcp(world, client, random, options, events);
     case "websocket":
-      return new WebSocketWire(openSocket(world, client, random, options, []), random, events);
+      return new WebSocketWire(openSocket(world, client, random, options, events), random, events);
     case "gateway": {
-      const socket = openSocket(world, client, random, options, [BRIDGE_SUBPROTOCOL]);
+      const socket = openSocket(world, client, random, options, events, [BRIDGE_SUBPROTOCOL]);
       return new BridgeWire(socket, random, events);
     }
   }
@@ -163,7 +168,8 @@ function openSocket(
   client: RunningLife,
   random: Random,
   { protocol, connection }: WireOptions,
-  subprotocols: readonly string[],
+  events: WireEvents,
+  subprotocols: readonly string[] = [],
 ): ClientWebSocket {
   const dial: Dial = async (request) => {
     request.headers.set("cf-connecting-ip", addressOf(connection));
@@ -172,7 +178,15 @@ function openSocket(
   };
   const url = `wss://edge.example${protocol.path}`;
   const socket = new ClientWebSocket(client, dial, url, subprotocols);
-  socket.breaksFrame = () => world.cluster.site.faults.breaksFrame();
+  const { faults } = world.cluster.site;
+  socket.breaksFrame = () => faults.breaksFrame();
+  socket.leavesCloseMs = (code) => {
+    // A Hub of release 0.4.0 serves such a client again when it has slept.
+    const canLeave = world.isToday && code !== FINISHED;
+    const leftMs = canLeave ? faults.leavesCloseMs() : 0;
+    if (leftMs > 0) events.onCloseLeft();
+    return leftMs;
+  };
   socket.addEventListener("open", () => world.witness.noteOpen(connection));
   socket.addEventListener("close", () => world.witness.noteEnd(connection));
   return socket;

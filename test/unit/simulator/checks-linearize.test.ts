@@ -17,7 +17,10 @@ import { forge, type ForgedCall } from "../../support/simulator/forge.ts";
 
 const seed = inject("seed");
 const clocks = new ClockHistory();
-const TERMS = { clocks, objectOf: () => "shard 0", idempotencyTtlMs: 0 };
+/** What was sent over this connection was certainly executed. */
+const TAKEN = 3;
+const hasTaken = (connection: number): boolean => connection === TAKEN;
+const TERMS = { clocks, objectOf: () => "shard 0", idempotencyTtlMs: 0, hasTaken };
 const EDGE = { key: "k", dialect: "edge" } as const;
 const ttl = { count: 1, unit: 6 };
 
@@ -36,9 +39,9 @@ function outcomeOf(state: RecordState, operation: RecordOperation) {
 
 /** Tries every order of the calls that time and connections allow, with and without the unknown ones. */
 function hasOrder(left: readonly RecordCall[], state: RecordState, latestBegin = 0): boolean {
-  if (!left.some(isAnswered)) return true;
+  if (!left.some(isExecuted)) return true;
   return left.some((call) => {
-    if (left.some((other) => isAnswered(other) && mustPrecede(other, call))) return false;
+    if (left.some((other) => isExecuted(other) && mustPrecede(other, call))) return false;
     if (call.settled !== null && call.settled.tick < latestBegin) return false;
     const after = outcomeOf(state, call.operation);
     if (isAnswered(call) && !agrees(after.answer, call.outcome)) return false;
@@ -51,8 +54,16 @@ function hasOrder(left: readonly RecordCall[], state: RecordState, latestBegin =
   });
 }
 
+/** A read without an answer says nothing. */
+const isExecuted = (call: RecordCall): boolean =>
+  isAnswered(call) ||
+  (call.connection === TAKEN && !["query", "get"].includes(call.operation.name));
+
 const mustPrecede = (other: RecordCall, call: RecordCall): boolean =>
-  other.ended!.tick < call.begun.tick || isSentBefore(other, call);
+  endOf(other) < call.begun.tick || isSentBefore(other, call);
+
+const endOf = (call: RecordCall): number =>
+  isAnswered(call) ? call.ended.tick : (call.settled?.tick ?? Infinity);
 
 const isSentBefore = (other: RecordCall, call: RecordCall): boolean =>
   call.connection !== null &&
@@ -102,7 +113,7 @@ const history: fc.Arbitrary<RecordCall[]> = fc
       lasted: fc.nat(8),
       isUnknown: fc.nat(3).map((n) => n === 0),
       isSettled: fc.boolean(),
-      connection: fc.constantFrom(1, 2, null, null),
+      connection: fc.constantFrom(1, 2, TAKEN, null, null),
     }),
     { maxLength: 7 },
   )

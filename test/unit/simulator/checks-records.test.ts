@@ -758,6 +758,48 @@ it("keys that were read after all their writes are counted", () => {
   expect(judge(calls)).toMatchObject({ keys: 3, keysReadAtEnd: 1, violations: [] });
 });
 
+describe("writes that were sent before the end of a connection", () => {
+  const ended = { connection: 3 };
+  const judgeTaken = (calls: readonly Forged[]) =>
+    judge(calls, { ...termsOf(), hasTaken: (connection) => connection === 3 }).violations;
+  const sent = (...more: Forged[]): Forged[] => [
+    call(0, 1, insert(1n), ok),
+    unknown(2, add(5n), { ...ended, settledMs: 20 }),
+    unknown(3, query, { ...ended, settledMs: 20 }),
+    unknown(4, add(7n), { ...ended, settledMs: 20 }),
+    ...more,
+  ];
+
+  it("may be executed behind others", () => {
+    const calls = sent(call(5, 6, query, at(1n)), call(9, 12, query, at(6n)));
+    expect(judgeTaken([...calls, call(30, 31, query, at(13n))])).toEqual([]);
+  });
+
+  it.each([
+    ["none of them was", [call(30, 31, query, at(1n))]],
+    ["the last one was not", [call(10, 11, query, at(6n)), call(30, 31, query, at(6n))]],
+    ["the first one was not", [call(30, 31, query, at(8n))]],
+  ])("must be executed: %s", (_, more) => {
+    expect(judgeTaken(sent(...more))).toMatchObject([
+      { promise: "The end of a connection", subject: key },
+    ]);
+    // Another connection may have lost them.
+    expect(judge(sent(...more)).violations).toEqual([]);
+  });
+
+  it("are executed in the order in which they were sent", () => {
+    const calls = [
+      call(0, 1, set("a"), ok),
+      unknown(2, set("b"), { ...ended, settledMs: 20 }),
+      unknown(3, set("c"), { ...ended, settledMs: 20 }),
+    ];
+    expect(judgeTaken([...calls, call(30, 31, get, holding("c"))])).toEqual([]);
+    expect(judgeTaken([...calls, call(30, 31, get, holding("b"))])).toMatchObject([
+      { promise: "The end of a connection" },
+    ]);
+  });
+});
+
 describe("replies on one connection", () => {
   const asked = (begunMs: number, endedMs: number | null, connection?: number): Forged => ({
     ...call(begunMs, endedMs, query, endedMs === null ? "unknown" : no),

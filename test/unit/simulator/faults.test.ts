@@ -77,6 +77,20 @@ describe("faults of a seed", () => {
     expect(late.callersOf("adopt")).toBe(2);
   });
 
+  it("a client leaves a close unanswered in some runs, for 1 to 60 s", () => {
+    const left: number[] = [];
+    const some = runsWhere((faults) => {
+      const ms = faults.leavesCloseMs();
+      if (ms > 0) left.push(ms);
+      return ms > 0;
+    });
+    expect(some).toBeGreaterThan(RUNS / 50);
+    expect(some).toBeLessThan(RUNS / 2);
+    expect(Math.min(...left)).toBeGreaterThanOrEqual(1000);
+    expect(Math.max(...left)).toBeLessThanOrEqual(60_000);
+    expect(Math.max(...left)).toBeGreaterThan(30_000);
+  });
+
   it("nothing goes wrong once faults have ceased", () => {
     const hits = runsWhere((faults) => {
       faults.cease();

@@ -520,6 +520,51 @@ describe("a client's WebSocket", () => {
   );
 
   test(
+    "leaves a close unanswered as long as it says, and is heard meanwhile, also by an object that has slept",
+    simulated((world) => {
+      const object = new BareObject(world);
+      const { socket, events } = dialed(world, object);
+      const codes: number[] = [];
+      socket.leavesCloseMs = (code) => {
+        codes.push(code);
+        return 20_000;
+      };
+      world.run();
+      object.context.getWebSockets()[0]!.close(4009, "enough");
+      world.run(5000);
+      expect(object.sockets.awaitsClose).toBe(true);
+      object.sleep();
+      socket.send("late");
+      world.run(5000);
+      expect(object.heard).toEqual(["late"]);
+      expect(events).toEqual(["open"]);
+      world.run(20_000);
+      expect(codes).toEqual([4009]);
+      expect(object.heard).toEqual(["late", "close 4009 enough true state 3"]);
+      expect(events).toEqual(["open", "close 4009 enough true state 3"]);
+      expect(object.sockets.awaitsClose).toBe(false);
+      expect(world.network.links.size).toBe(0);
+    }),
+  );
+
+  test(
+    "answers a close that it has left unanswered when it closes itself",
+    simulated((world) => {
+      const object = new BareObject(world);
+      const { socket, events } = dialed(world, object);
+      socket.leavesCloseMs = () => 20_000;
+      world.run();
+      object.context.getWebSockets()[0]!.close(4009, "enough");
+      world.run(5000);
+      socket.close(1000);
+      world.run(2000);
+      expect(events).toEqual(["open", "close 4009 enough true state 3"]);
+      expect(object.heard).toEqual(["close 4009 enough true state 3"]);
+      expect(world.network.links.size).toBe(0);
+    }),
+  );
+
+  test(
     "fails when the door refuses it",
     simulated((world) => {
       const life = world.life("client");

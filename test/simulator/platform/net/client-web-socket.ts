@@ -32,9 +32,13 @@ export class ClientWebSocket {
   onerror: Listener | null = null;
   /** Whether a frame that no WebSocket may send takes the place of a message. */
   breaksFrame: () => boolean = () => false;
+  /** For how long a close of the server stays unanswered while this client goes on sending, in ms; 0 for not at all. */
+  leavesCloseMs: (code: number) => number = () => 0;
   readonly #life: Life;
   readonly #listeners = new Listeners();
   #end: SocketEnd | null = null;
+  /** What the server has closed the connection with, while that is left unanswered. */
+  #left: CloseFrame | null = null;
   #forget: () => void = () => {};
 
   constructor(life: Life, dial: Dial, url: string, protocols: string | readonly string[] = []) {
@@ -84,6 +88,10 @@ export class ClientWebSocket {
   close(code?: number, reason?: string): void {
     const frame = code === undefined ? { code: NO_CODE, reason: "" } : closeFrame(code, reason);
     if (this.readyState >= 2) return;
+    if (this.#left !== null) {
+      this.#answerClose(this.#left);
+      return;
+    }
     const isOpen = this.readyState === 1;
     this.readyState = 2;
     if (!isOpen) return;
@@ -143,6 +151,18 @@ export class ClientWebSocket {
   }
 
   #receiveClose(frame: CloseFrame): void {
+    // Behind a broken frame the server has not only said that it closes the connection: nothing reaches it any more.
+    const canLeave = this.readyState === 1 && !this.#end!.link.isOver;
+    const leftMs = canLeave ? this.leavesCloseMs(frame.code) : 0;
+    if (leftMs === 0) {
+      this.#answerClose(frame);
+      return;
+    }
+    this.#left = frame;
+    this.#life.later(leftMs, "client.answerClose", () => this.#answerClose(frame));
+  }
+
+  #answerClose(frame: CloseFrame): void {
     if (this.readyState === 3) return;
     this.#end!.hasReceivedClose = true;
     this.#sayClose(frame);

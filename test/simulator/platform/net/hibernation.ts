@@ -74,6 +74,14 @@ export class HibernatingSockets {
     return this.#all.size;
   }
 
+  /** A peer has not answered yet that its connection was closed here. */
+  get awaitsClose(): boolean {
+    for (const end of this.#all.keys()) {
+      if (end.hasSentClose && !end.hasReceivedClose && !end.isLost) return true;
+    }
+    return false;
+  }
+
   /** The part of `ctx` of one life. */
   contextOf(life: Life): HibernationContext {
     return new HibernationContext(this, life);

@@ -31,6 +31,7 @@ export class Keys {
   readonly #shared: number;
   readonly #rare: number;
   readonly #places = new Map<string, Place>();
+  #made = 0;
 
   /** @param prefix that no other workload's keys have */
   constructor(random: Random, prefix: string) {
@@ -47,6 +48,11 @@ export class Keys {
   /** One that few clients use, now and then. */
   rare(random: Random): string {
     return this.#use(`m${random.int(this.#rare)}`);
+  }
+
+  /** One that nobody has used before. */
+  fresh(client: string): string {
+    return `${this.#prefix}${++this.#made}.late${client}.0`;
   }
 
   /** One of a client's own. */
@@ -160,6 +166,14 @@ export class Chooser {
   /** A value that was seen, or one that was sent and may be there. */
   noteValue(key: string, value: string | null): void {
     this.#values.set(key, value);
+  }
+
+  /** A write that must never be seen. */
+  late(): RecordOperation {
+    const { protocol } = this.#speech;
+    const ttl =
+      protocol.valueSize < 4 ? { count: 24, unit: HOURS } : { count: 24 * HOUR_MS, unit: MS };
+    return { ...this.#asked(this.#keys.fresh(this.#name)), name: "insert", quota: 1n, ttl };
   }
 
   increment(key: string): RecordOperation {

@@ -24,6 +24,10 @@ export interface Sender {
   /** Sends requests as one message. None of the promises rejects. */
   send(operations: readonly RecordOperation[]): Promise<RecordAnswer | Open>[];
   close(): void;
+  /** The server has closed the connection, and what is sent now must not be applied. */
+  readonly isClosed: boolean;
+  /** @param listener is called when that has come to be */
+  onCloseLeft(listener: () => void): void;
 }
 
 /** Requests of several messages have an order, too. */
@@ -69,6 +73,14 @@ export class PortSender implements Sender {
   close(): void {
     this.#port.close();
   }
+
+  get isClosed(): boolean {
+    return this.#port.isClosed;
+  }
+
+  onCloseLeft(listener: () => void): void {
+    this.#port.onCloseLeft = listener;
+  }
 }
 
 type Call = (...given: readonly unknown[]) => Promise<unknown>;
@@ -77,6 +89,8 @@ type Call = (...given: readonly unknown[]) => Promise<unknown>;
 export class ClientSender implements Sender {
   readonly door = "client";
   readonly speech = CALLS;
+  /** The package's client answers each close. */
+  readonly isClosed = false;
   readonly #client: ThrottrClient;
 
   constructor(client: ThrottrClient) {
@@ -102,6 +116,8 @@ export class ClientSender implements Sender {
   close(): void {
     void this.#client.close();
   }
+
+  onCloseLeft(): void {}
 }
 
 const OPEN_DOORS: readonly OpenPort[] = [httpPort, webSocketPort, tcpPort, gatewayPort];
