@@ -14,6 +14,7 @@ import {
   type ShardFigures,
 } from "./checks/budgets.ts";
 import type { ClockHistory } from "./checks/clocks.ts";
+import { checkDoorCounts, type DoorCounts } from "./checks/door-counts.ts";
 import type { Moments, Violation } from "./checks/history.ts";
 import { checkProgress, checkRun, type Checkpoint, type Waiting } from "./checks/progress.ts";
 import type { Cluster } from "./platform/cluster.ts";
@@ -58,6 +59,9 @@ interface Shown {
   readonly journalRows: number;
   readonly journalBytes: number;
 }
+
+/** Connections that are being opened, in src/worker/hubs.ts, and bytes of bodies that have not come whole, in src/worker/body.ts. */
+const COUNTED_BY_DOORS = ["opening", "unfinishedBytes"];
 
 export interface Audited {
   readonly cluster: Cluster;
@@ -185,6 +189,7 @@ export class Auditor {
       progressed: since,
     }));
     return [
+      ...checkDoorCounts(this.#doorCounts()),
       ...checkRun(this.#checkpoints, rules),
       ...checkProgress(waiting, now, true, { ...rules, answerMs: REST_MS - 1 }),
       ...checkShardBudgets(this.#shards, settings, sizes),
@@ -198,6 +203,16 @@ export class Auditor {
           )
         : []),
     ];
+  }
+
+  /** Of doors that are at rest; those that are not, are judged by their progress. */
+  #doorCounts(): DoorCounts[] {
+    return this.#run.doors
+      .filter(({ isolate }) => !isolate.isOver && isolate.isIdle && isolate.release === "today")
+      .map(({ isolate }) => ({
+        door: isolate.name,
+        counts: COUNTED_BY_DOORS.map((name) => [name, isolate.code!.valueOf(name)] as const),
+      }));
   }
 
   #objects(): NamespaceFigures {

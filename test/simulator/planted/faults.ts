@@ -405,6 +405,14 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 1,
   },
   {
+    name: "what a door counts of a request stays counted when the client has gone",
+    module: "src/worker/in-order.ts",
+    text: "ctx.waitUntil(work.catch(() => {}));",
+    planted: "",
+    workload: "channels",
+    seed: 4,
+  },
+  {
     name: "WHOAMI answers with another ID when the Hub wakes up",
     module: "src/objects/hub/connection-requests.ts",
     text: "out.copy(this.#subscriber.id);",

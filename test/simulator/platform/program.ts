@@ -19,6 +19,8 @@ export interface Instance {
   readonly exports: Exports;
   /** Puts the isolate's variables in place. To be called before its code runs, and whenever another isolate may have run since. */
   enter(): void;
+  /** The present value of a variable of one of its modules; undefined where none has the name. */
+  valueOf(name: string): unknown;
 }
 
 /** Starts the code in an isolate. All isolates get the same globals by name, each with values of its own. */
@@ -30,6 +32,8 @@ interface Evaluated {
   begin(module: { exports: Exports }, globals: readonly unknown[]): unknown[];
   save(values: unknown[]): void;
   load(values: readonly unknown[]): void;
+  /** Of the variables, in the order of their values. */
+  readonly names: readonly string[];
 }
 
 /**
@@ -74,7 +78,11 @@ export function programOf(
     present = values;
     // It may begin within another one's turn.
     if (before !== null) enter(before);
-    return { exports, enter: () => enter(values) };
+    const valueOf = (variable: string): unknown => {
+      if (present === values) code!.save(values);
+      return values[code!.names.indexOf(variable)];
+    };
+    return { exports, enter: () => enter(values), valueOf };
   };
 }
 
@@ -105,5 +113,6 @@ ${all.map((each, i) => `${each} = $values[${i}];`).join("\n")}
 };
 })`;
   const script = new Script(text, { filename: `${name} (bundled)` });
-  return (script.runInThisContext() as (load: typeof require) => Evaluated)(require);
+  const begin = script.runInThisContext() as (load: typeof require) => Omit<Evaluated, "names">;
+  return { ...begin(require), names: all };
 }

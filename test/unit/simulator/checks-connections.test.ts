@@ -1,6 +1,7 @@
-/** The checkers of connections: how they end that their clients end, and the IDs that WHOAMI tells. */
+/** The checkers of connections: how they end that their clients end, what doors count of them, and the IDs that WHOAMI tells. */
 import { describe, expect, it } from "vitest";
 import { checkConnectionIds, type ToldId } from "../../simulator/checks/whoami.ts";
+import { checkDoorCounts } from "../../simulator/checks/door-counts.ts";
 import { checkGoodbyes, isTaken, type Goodbye } from "../../simulator/checks/goodbyes.ts";
 
 const goodbye = (kind: Goodbye["kind"], more: Partial<Goodbye> = {}): Goodbye => ({
@@ -37,6 +38,24 @@ describe("the ends of connections", () => {
     expect(isTaken(goodbye("websocket", { reason: "1013 pending_bytes" }))).toBe(false);
     expect(isTaken(goodbye("websocket", { reason: "1006 " }))).toBe(false);
     expect(isTaken(goodbye("gateway"))).toBe(false);
+  });
+});
+
+describe("what doors count", () => {
+  const doorWith = (opening: unknown) => [
+    { door: "isolate 1", counts: [["opening", 0] as const] },
+    { door: "isolate 2", counts: [["unfinishedBytes", 0] as const, ["opening", opening] as const] },
+  ];
+
+  it("is nothing where nothing is under way", () => {
+    expect(checkDoorCounts(doorWith(0))).toEqual([]);
+  });
+
+  it.each([1, -1, undefined])("is found to be %s", (value) => {
+    const message = `\`opening\` is ${value} where nothing is under way`;
+    expect(checkDoorCounts(doorWith(value))).toEqual([
+      { promise: "Bounds", subject: "isolate 2", message },
+    ]);
   });
 });
 

@@ -97,6 +97,18 @@ describe("variables of an isolate", () => {
     expect(other.call("next")).toBe(11);
   });
 
+  it("a variable of a module is read as each isolate has it, whichever runs", () => {
+    const program = programOf("test", "var count = 0; module.exports = { add: () => ++count };");
+    const [one, other] = [program({}), program({})];
+    one.enter();
+    const add = one.exports["add"] as Method;
+    expect([add(), add()]).toEqual([1, 2]);
+    expect([one, other].map((isolate) => isolate.valueOf("count"))).toEqual([2, 0]);
+    other.enter();
+    expect([one, other].map((isolate) => isolate.valueOf("count"))).toEqual([2, 0]);
+    expect(one.valueOf("nothing")).toBeUndefined();
+  });
+
   it("globals are those that the isolate has got", () => {
     const now = isolatesOf("var now = () => clock.now();", ["now"]);
     const [one, other] = [5, 6].map((ms) => now({ clock: { now: () => ms } })) as [
