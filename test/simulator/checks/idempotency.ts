@@ -84,22 +84,39 @@ export interface AnswerTerms {
   readonly elapsed: (key: string, since: MsSpan, at: MsSpan) => MsSpan;
 }
 
+/** What is known of the answer of an idempotency key on one record. */
+interface Known<Operation, Outcome> {
+  /** Since when the answer may have been kept: any earlier call under the key may have been the first, also one that got none. */
+  sinceMs: number;
+  /** A call that was answered; null before there is one. */
+  call: Call<Operation, Outcome> | null;
+}
+
 /**
  * Answers that should be the same, and are not: of calls with one idempotency key on one record and over one kind of door, the
  * later of which was surely executed before the answer of the first one was forgotten.
  */
 export function checkSameAnswers<Operation extends Onceable, Outcome>(
   calls: readonly Call<Operation, Outcome>[],
-  terms: AnswerTerms,
+  { ttlMs, elapsed }: AnswerTerms,
 ): Violation[] {
   const violations: Violation[] = [];
-  const first = new Map<string, Call<Operation, Outcome>>();
+  const all = new Map<string, Known<Operation, Outcome>>();
   for (const call of calls) {
     const { key, once } = call.operation;
-    if (once === undefined || !isAnswered(call) || isNotKept(call.outcome)) continue;
+    if (once === undefined) continue;
     const name = JSON.stringify([key, once]);
-    const kept = first.get(name);
-    if (kept === undefined || !isSurelyKept(kept, call, terms)) first.set(name, call);
+    let known = all.get(name);
+    if (known === undefined) all.set(name, (known = { sinceMs: call.begun.ms, call: null }));
+    if (!isAnswered(call) || isNotKept(call.outcome)) continue;
+    const kept = known.call;
+    if (kept === null) {
+      known.call = call;
+      continue;
+    }
+    const since = { fromMs: known.sinceMs, toMs: kept.ended!.ms };
+    const at = { fromMs: call.begun.ms, toMs: call.ended.ms };
+    if (elapsed(key, since, at).toMs >= ttlMs) known.call = call;
     else if (kept.door === call.door && textOf(kept.operation) === textOf(call.operation)) {
       if (answerText(kept.outcome) === answerText(call.outcome)) continue;
       violations.push({
@@ -112,18 +129,6 @@ export function checkSameAnswers<Operation extends Onceable, Outcome>(
     }
   }
   return violations;
-}
-
-function isSurelyKept<Operation extends Onceable, Outcome>(
-  kept: Call<Operation, Outcome>,
-  call: Call<Operation, Outcome>,
-  { ttlMs, elapsed }: AnswerTerms,
-): boolean {
-  const span = ({ begun, ended }: Call<Operation, Outcome>): MsSpan => ({
-    fromMs: begun.ms,
-    toMs: ended!.ms,
-  });
-  return elapsed(call.operation.key, span(kept), span(call)).toMs < ttlMs;
 }
 
 /** Errors and long values are not kept. */

@@ -58,6 +58,8 @@ interface KnownAnswer {
   readonly text: string;
   readonly outcome: RecordAnswer;
   readonly at: MsSpan;
+  /** Since when it may have been kept: it may be that of any earlier call under the key. */
+  readonly since: MsSpan;
 }
 
 /** By idempotency keys. */
@@ -220,19 +222,22 @@ export class RecordStates {
         known.text === text &&
         !agrees(answer, known.outcome) &&
         elapsed(at, known.at).toMs < ttlMs &&
-        elapsed(known.at, at).toMs < ttlMs,
+        elapsed(known.since, at).toMs < ttlMs,
     );
   }
 
   /** What is known to have been answered, and kept, under idempotency keys that came more than once. */
   #answersOf(calls: readonly RecordCall[]): Answers {
     const known = new Map<string, KnownAnswer[]>();
+    const firsts = new Map<string, number>();
     for (const call of calls) {
       const { once } = call.operation;
-      if (once === undefined || !this.#repeated.has(once) || !isAnswered(call)) continue;
-      if (isNotKept(call.outcome)) continue;
+      if (once === undefined || !this.#repeated.has(once)) continue;
+      if (!firsts.has(once)) firsts.set(once, call.begun.ms);
+      if (!isAnswered(call) || isNotKept(call.outcome)) continue;
       const at = { fromMs: call.begun.ms, toMs: call.ended.ms };
-      const answer = { text: this.#textOf(call.operation), outcome: call.outcome, at };
+      const since = { fromMs: firsts.get(once)!, toMs: call.ended.ms };
+      const answer = { text: this.#textOf(call.operation), outcome: call.outcome, at, since };
       known.set(once, [...(known.get(once) ?? []), answer]);
     }
     return known;

@@ -360,6 +360,22 @@ const CORRECT: readonly Case[] = [
     [call(0, 1, add(2n, "x"), at(2n)), call(KEPT_MS + 10, KEPT_MS + 11, add(2n, "x"), at(4n))],
   ],
   [
+    "of an idempotency key that is forgotten right after a repetition",
+    [
+      call(0, 1, add(2n, "x"), at(2n)),
+      call(KEPT_MS - 20, KEPT_MS - 10, add(2n, "x"), at(2n)),
+      call(KEPT_MS + 10, KEPT_MS + 11, add(2n, "x"), at(4n)),
+    ],
+  ],
+  [
+    "of an idempotency key that is forgotten right after a repetition, whose first call got no answer",
+    [
+      call(0, 1, add(2n, "x"), "unknown"),
+      call(KEPT_MS - 20, KEPT_MS - 10, add(2n, "x"), at(2n)),
+      call(KEPT_MS + 10, KEPT_MS + 11, add(2n, "x"), at(4n)),
+    ],
+  ],
+  [
     "of an idempotency key that is used for another call",
     [call(0, 1, add(2n, "x"), at(2n)), call(2, 3, add(3n, "x"), { code: "idempotency_conflict" })],
   ],
