@@ -4,7 +4,7 @@
  * An isolate remembers that a shard has refused its data, until another call succeeds. A deployment with another number of
  * shards than its data has would seem healthy otherwise, while it answers nothing.
  */
-import { presentMs } from "./clock.ts";
+import { isWithin, presentMs } from "./clock.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
 
 /** Refusals of the data, not of a request. */
@@ -27,5 +27,5 @@ export function noteServed(): void {
 
 /** The refusal that this isolate met last; null when calls have succeeded since, or it is long ago. */
 export function dataRefusal(): ThrottrError | null {
-  return last !== null && presentMs() - last.atMs < REMEMBERED_MS ? last.failure : null;
+  return last !== null && isWithin(last.atMs, REMEMBERED_MS) ? last.failure : null;
 }

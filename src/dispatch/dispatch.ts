@@ -103,7 +103,8 @@ export class Dispatch {
       // The right to use the yrmcds protocol was checked when the connection was opened.
       new Exchange(this.#lanes, frames, sink, replyBytesMax).start(null);
     } else {
-      const parts = { env: this.#env, shards: this.#shards, tally: this.#requestTally.tally };
+      const tally = this.#isCounting ? this.#requestTally.tally : null;
+      const parts = { env: this.#env, shards: this.#shards, tally };
       void answerYrmcds(parts, frames as Frames<YrmcdsProtocol>, whileRead(sink));
     }
   }
@@ -161,7 +162,8 @@ export class Dispatch {
 
   /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, in the order of the circle. */
   async setClocksBack(): Promise<number[]> {
-    const answers = await this.#shards.askAll(async ({ placement, stub }) => {
+    const answers = await this.#shards.changeAll(async ({ placement, stub }, noteCall) => {
+      noteCall();
       return await stub().setClockBack(placement);
     });
     return answers.map(({ answer }) => answer);

@@ -160,11 +160,14 @@ export async function remove(
       ? [Keyspace.throttr, Keyspace.throttrPairs, ...BESIDE]
       : [Keyspace.throttr];
   let removed = 0;
-  await shards.askAll(async ({ placement, stub }) => {
+  await shards.changeAll(async ({ placement, stub }, noteCall) => {
     await Promise.all(
       keyspaces.map(async (keyspace) => {
         const query = queryOf(prefix, keyspace, access);
-        const steps = walk((hashes, at) => stub().remove(placement, query, hashes, at));
+        const steps = walk((hashes, at) => {
+          noteCall();
+          return stub().remove(placement, query, hashes, at);
+        });
         // Counted as it comes: where the shard splits, its parts begin anew, and remove the rest.
         for await (const step of steps) if (!BESIDE.includes(keyspace)) removed += step.removed;
       }),

@@ -9,7 +9,7 @@
  * that have its range now are asked in its place.
  */
 import type { ShardCalls } from "../base/calls/shard.ts";
-import { hasMoved, refusalOf } from "../base/failure.ts";
+import { failureOfPart, hasMoved, refusalOf } from "../base/failure.ts";
 import { turn } from "../base/turn.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
 import { MOVES_MAX } from "../engine/sizes.ts";
@@ -96,6 +96,23 @@ export class ShardGroup {
     await this.findShards();
     const hash = this.map.hashOf(keyspace, key, 0, key.length);
     return await this.askOwnerOf(hash, ask);
+  }
+
+  /**
+   * As `askAll`, for calls that change something: where one is refused, others may have changed what they were asked to.
+   *
+   * @param ask notes each call that it makes, before it makes it
+   */
+  async changeAll<T>(
+    ask: (shard: AskedShard, noteCall: () => void) => Promise<T>,
+  ): Promise<Answered<T>[]> {
+    let calls = 0;
+    const noteCall = (): void => void calls++;
+    try {
+      return await this.askAll(async (shard) => await ask(shard, noteCall));
+    } catch (error) {
+      throw calls > 1 ? failureOfPart(error) : error;
+    }
   }
 
   /** Asks the shard that owns a hash. */

@@ -92,8 +92,8 @@ export class ShardMap extends KeyHash {
     this.#isAssumed = true;
   }
 
-  /** Begins with the first shard again: what is known is out of order, such as after a restored backup. */
+  /** Begins with the ranges that the namespace began with: what is known is out of order, such as after a restored backup. */
   forget(): void {
-    this.ranges = RangeMap.WHOLE;
+    this.ranges = RangeMap.initial(Math.max(1, this.shards));
   }
 }

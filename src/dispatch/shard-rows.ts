@@ -53,7 +53,11 @@ export async function splitShard(
   const from = fromOf(label, shards.map.shards);
   if (from === null) throw unknownShard(label);
   return await shards.askOwnerOf(from, async (shard) => {
-    if (shard.range.from !== from) throw unknownShard(label);
+    if (shard.range.from !== from) {
+      // This isolate may not have heard of its split: then the shard it knows has another range, and says so.
+      await shard.stub().shardState(shard.placement);
+      throw unknownShard(label);
+    }
     const begun = await shard.stub().split(shard.placement, at);
     return { shard: shard.label, newShard: hexOfHash(begun.at), at: begun.at };
   });

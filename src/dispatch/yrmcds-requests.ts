@@ -5,6 +5,7 @@
  * not a snapshot; a shard that restarts meanwhile has another order of its table, and begins again, so clients may see
  * a name twice.
  */
+import { presentMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import {
   TALLY_YRMCDS_ACQUIRE,
@@ -31,9 +32,9 @@ import { answeringHubs, askWhole, type WholeSurvey } from "./survey.ts";
 import { turn } from "../base/turn.ts";
 import { DUMP_PAGE_BYTES } from "../engine/sizes.ts";
 
-/** Answers a run of one request, and counts it. */
+/** Answers a run of one request, and counts it where there is a tally. */
 export async function answerYrmcds(
-  { env, shards, tally }: { env: Environment; shards: ShardGroup; tally: Tally },
+  { env, shards, tally }: { env: Environment; shards: ShardGroup; tally: Tally | null },
   { bytes, protocol }: Frames<YrmcdsProtocol>,
   sink: Sink,
 ): Promise<void> {
@@ -42,13 +43,16 @@ export async function answerYrmcds(
   const { opcode, opaque } = request;
   try {
     await turn();
-    if (opcode === Opcode.stats) {
-      tally.totals[TALLY_YRMCDS_STATS]!++;
+    const isStats = opcode === Opcode.stats;
+    if (tally !== null) {
+      tally.turn(presentMs());
+      tally.totals[isStats ? TALLY_YRMCDS_STATS : TALLY_YRMCDS_DUMP]!++;
+    }
+    if (isStats) {
       const out = new ByteWriter(512);
       writeStats(out, opaque, statsOf(await askWhole(env, shards)));
       sink.reply(out.take(), true);
     } else {
-      tally.totals[TALLY_YRMCDS_DUMP]!++;
       await dump(shards, opaque, protocol.dumpForm, sink);
     }
   } catch (error) {

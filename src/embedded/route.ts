@@ -3,7 +3,7 @@ import { mount } from "../worker/mount.ts";
 import { router } from "../worker/router.ts";
 import { mayUseSession } from "../worker/web-pages.ts";
 import type { Environment } from "../base/environment.ts";
-import { readSettings } from "../base/settings.ts";
+import { readSettings, SettingsError } from "../base/settings.ts";
 import type { ExpiringGrant } from "../base/grant.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { PROBLEM_TYPE } from "../worker/v1/document.ts";
@@ -82,7 +82,7 @@ export async function routeThrottr(
   if (!DOORS.test(path)) return null;
   const context = contextOf(ctx);
   const { access } = options;
-  const isOwnPage = access !== undefined && mayUseSession(request, readSettings(environment));
+  const isOwnPage = access !== undefined && isOfOwnPage(request, environment);
   if (access !== undefined) {
     mount(context, { grantOf: async () => await access(request), isOwnPage });
   }
@@ -107,6 +107,16 @@ export async function routeThrottr(
   if (path === "/openapi.json") return await placedDocument(response, prefix);
   if (path === "/v1/access") return await placedGrant(response, hasReference);
   return response;
+}
+
+/** Where a variable is out of range nobody gets rights: the router answers with what is wrong. */
+function isOfOwnPage(request: Request, environment: Environment): boolean {
+  try {
+    return mayUseSession(request, readSettings(environment));
+  } catch (error) {
+    if (error instanceof SettingsError) return false;
+    throw error;
+  }
 }
 
 /**

@@ -67,7 +67,7 @@ export class DrawCommands {
   /**
    * Executes a DRAW and writes the body of its reply.
    *
-   * @throws Refusal, RateLimitError or StateError when nothing was drawn or given back
+   * @throws Refusal, RateLimitError or StateError when nothing was drawn, and what the returns name stays charged
    */
   execute(frame: CommandFrame): DrawCounts {
     frame.need(

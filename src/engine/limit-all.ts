@@ -178,6 +178,8 @@ export class LimitAll {
     const given = limiter.giveBack(state, nowNs, { ...open, units });
     // Without room for the state nothing is given back, so the charge is closed behind it.
     if (given !== null) {
+      // A mark that an earlier return has stored is the current record then.
+      this.#states.find(entry);
       this.#states.store(entry, given.state, given.ttlNs, ledger.stateEndNs(key));
     }
     ledger.close(key, state, charge, nowNs);

@@ -4,7 +4,7 @@
  * It asks one shard of namespace `default` at most. Problems of other namespaces are known only from calls that met
  * them: `base/data-refusals.ts` remembers those.
  */
-import { presentMs } from "../base/clock.ts";
+import { isWithin, presentMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import { OPEN_ACCESS } from "../base/access.ts";
 import { dataRefusal } from "../base/data-refusals.ts";
@@ -50,7 +50,7 @@ export async function assertHealthy(
 /** The problem with which the first shard of namespace `default` refuses every request; null if it serves. */
 async function problemOfShard(env: Environment, settings: Settings): Promise<ThrottrError | null> {
   const before = known.get(settings);
-  if (before !== undefined && presentMs() - before.atMs < REMEMBERED_MS) return before.problem;
+  if (before !== undefined && isWithin(before.atMs, REMEMBERED_MS)) return before.problem;
   // Other requests get the last answer meanwhile: on this platform a request cannot await a call of another one.
   const asked: Known = { atMs: presentMs(), problem: before?.problem ?? null };
   known.set(settings, asked);

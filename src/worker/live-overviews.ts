@@ -8,7 +8,7 @@
 import type { Overview } from "../wire/overview.ts";
 import type { Caller } from "./caller.ts";
 import { askOverview } from "./survey.ts";
-import { presentMs, stopwatchMs } from "../base/clock.ts";
+import { isWithin, stopwatchMs } from "../base/clock.ts";
 
 /** An older overview is not used again. A little below a second, so that a listener never gets the same one twice. */
 const FRESH_MS = 950;
@@ -39,7 +39,7 @@ export async function recentOverview(caller: Caller): Promise<Overview> {
   const latest = latestIn(caller.access.namespace);
   while (isBusy(latest)) await scheduler.wait(LOOK_INTERVAL_MS);
   const { overview } = latest;
-  if (overview !== null && presentMs() - overview.atMs < FRESH_MS) return overview;
+  if (overview !== null && isWithin(overview.atMs, FRESH_MS)) return overview;
   return await ask(caller, latest);
 }
 

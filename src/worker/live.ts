@@ -139,6 +139,8 @@ class Listener {
   /** The next event, or a heartbeat; empty once the token has expired or is revoked, which ends the stream. */
   async #awaited(): Promise<string> {
     const nowMs = presentMs();
+    // A clock that went back must not make the next event wait.
+    this.#dueAtMs = Math.min(this.#dueAtMs, nowMs + this.#intervalMs);
     const expiresAtMs = this.#caller.access.expiresAtMs ?? Infinity;
     const atMs = Math.min(this.#dueAtMs, nowMs + HEARTBEAT_MS, expiresAtMs);
     const { signal } = this.#ended;

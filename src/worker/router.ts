@@ -255,24 +255,24 @@ for (const path of THROTTR_PATHS) {
   });
 }
 
-// `{.+}` lets the name of a channel have slashes. The name is checked before the token, and both before the body.
-router.post("/channels/:channel{.+}", async (c, next) => {
+// `{[^]+}` lets the name of a channel have slashes and ends of lines. The name is checked before the token, and both before the body.
+router.post("/channels/:channel{[^]+}", async (c, next) => {
   channelOf(c.req.url);
   c.set("access", await accessOf(c));
   await next();
 });
 
 // A message becomes one PUBLISH frame, so it has the limit of a frame.
-router.post("/channels/:channel{.+}", readBody("FRAME_BYTES_MAX", "a message"));
+router.post("/channels/:channel{[^]+}", readBody("FRAME_BYTES_MAX", "a message"));
 
-router.post("/channels/:channel{.+}", async (c) => {
+router.post("/channels/:channel{[^]+}", async (c) => {
   const channel = channelOf(c.req.url);
   const { access, body } = c.var;
   const caller = callerOf(c.env, c.executionCtx, access);
   return c.json(await publishMessage(caller, channel, body));
 });
 
-router.get("/channels/:channel{.+}", async (c) => {
+router.get("/channels/:channel{[^]+}", async (c) => {
   const channel = channelOf(c.req.url);
   const access = await accessOf(c);
   // A browser sends the header only when it reconnects by itself; a page that opens a new `EventSource` can set the
@@ -283,7 +283,7 @@ router.get("/channels/:channel{.+}", async (c) => {
   return opened;
 });
 
-router.all("/channels/:channel{.+}", () =>
+router.all("/channels/:channel{[^]+}", () =>
   methodNotAllowed(
     ["GET", "POST"],
     "Allowed methods: POST to publish a message, GET to receive Server-Sent Events",

@@ -120,6 +120,16 @@ describe("Flow", () => {
     expect(later.refusePushes(1)).toBeNull();
   });
 
+  it("Flow takes a ping from before a push as a sign that the replies before it were read", () => {
+    const host = new Host();
+    const flow = webSocket(host);
+    flow.sendReplies(31 * MEBIBYTE, 31 * MEBIBYTE);
+    host.pingMs = 5;
+    flow.sendPushes(1);
+    flow.sendReplies(2 * MEBIBYTE, 2 * MEBIBYTE);
+    expect(flow.refuseReplies()).toBeNull();
+  });
+
   it("clients behind bridges that owe a report of less than a portion do not make the Hub's backlog tight", () => {
     const host = new Host();
     const flows = Array.from({ length: 2000 }, () => bridge(host));

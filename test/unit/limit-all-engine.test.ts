@@ -7,7 +7,7 @@ import type { LimitAllEntry, LimitAllResult } from "../../src/wire/edge/limit-al
 import type { LimitStrategy } from "../../src/wire/edge/limit.ts";
 import { settle, type Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
-import { concat, edgeBatch, f64, partsOf } from "../support/frames/index.ts";
+import { concat, edgeBatch, f64, partsOf, uuidOfNumber } from "../support/frames/index.ts";
 import { resultOf, together } from "../support/rate-limits/limit-all.ts";
 
 const NOW_MS = 1_700_000_040_000;
@@ -371,6 +371,21 @@ describe("a charge under an id", () => {
     shard.cancel(both, "a");
     expect(shard.remaining(user(1))).toBe(8);
     expect(shard.remaining(organisation(1))).toBe(10);
+  });
+
+  it("two draws that come back with limits leave a reservation of their key as it was", () => {
+    const shard = new Shard();
+    const limit = { name: "user", key: "ada", strategy: bucket(100) };
+    const draws = [1, 2].map(() => shard.call(operations.draw({ ...limit, cost: 10 })));
+    const reservation = { ...limit, id: uuidOfNumber(1) };
+    shard.call(operations.reserve({ ...reservation, cost: 40, ttlMs: 60_000 }));
+    const returns = draws.map(({ draw }) => ({ draw: draw!, units: 10 }));
+    expect(shard.all([{ ...limit, cost: 1, returns }])).toMatchObject({
+      results: [{ remaining: 59 }],
+    });
+    expect(shard.call(operations.settle({ ...reservation, cost: 50 }))).toMatchObject({
+      remaining: 49,
+    });
   });
 
   it("a cancel gives back what it can, though another record has become a counter, and says so", () => {

@@ -64,6 +64,19 @@ describe("a large unfinished frame", () => {
     expect(host.timeouts).toEqual([TIMEOUT_MS]);
   });
 
+  it("a frame times out after as long, whatever the clock is set to meanwhile", async () => {
+    goOn();
+    host.ms += 60_000;
+    goOn();
+    await host.pass(29_999);
+    expect(host.timeouts).toEqual([]);
+    host.ms -= 7_200_000;
+    goOn();
+    for (const timer of host.timers) Object.assign(timer, { atMs: host.ms });
+    await host.pass(30_000);
+    expect(host.timeouts).toEqual([TIMEOUT_MS]);
+  });
+
   it("a frame that always goes on may take four timeouts in all", async () => {
     for (let s = 0; s < 119; s++) {
       goOn();

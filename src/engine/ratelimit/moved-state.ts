@@ -11,7 +11,7 @@ const FIXED_WINDOWS = "23";
 const WINDOW_FIELDS = 3;
 
 /** What fields of numbers consist of. */
-const NUMBERS = /^[\d.+\-e]*$/;
+const NUMBERS = /^[\d.+\-eE]*$/;
 
 interface Field {
   readonly from: number;

@@ -128,9 +128,9 @@ export class DirectoryCounts {
     return this.#history.list(presentMs());
   }
 
-  /** A row of counts is in the storage. */
+  /** A row of counts is in the storage, and kept there. */
   get isStored(): boolean {
-    return this.#stored() !== null;
+    return this.#isKept && this.#stored() !== null;
   }
 
   /** Reads the row, with the first need of it: most calls of a Directory have none. */

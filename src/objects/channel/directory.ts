@@ -41,6 +41,8 @@ export class Directory extends Channel implements DirectoryCalls {
   /** Of use in the Directory of the deployment alone. */
   readonly #namespaces: NamespaceList;
   readonly #revoked: RevokedTokens;
+  /** Alarms in a row that rang before anything was due. */
+  #earlyRings = 0;
 
   constructor(ctx: DurableObjectState, env: Environment) {
     super(ctx, env);
@@ -132,12 +134,13 @@ export class Directory extends Channel implements DirectoryCalls {
    * of the storage, and all of it where nothing else is there.
    */
   override async alarm(): Promise<void> {
+    const isEarly = (this.#revoked.dueAtMs ?? 0) > presentMs();
+    this.#earlyRings = isEarly ? this.#earlyRings + 1 : 0;
     const nextMs = await this.#revoked.tellDue();
     if (nextMs !== null) {
-      const nowMs = presentMs();
       // The platform's alarms may be ahead of this clock: one for a moment ahead would ring again and again until then.
-      const isDue = nextMs <= nowMs;
-      await this.ctx.storage.setAlarm(isDue ? nextMs : Math.max(nextMs, nowMs + ALARM_INTERVAL_MS));
+      const leastMs = presentMs() + ALARM_INTERVAL_MS * 2 ** this.#earlyRings;
+      await this.ctx.storage.setAlarm(isEarly ? Math.max(nextMs, leastMs) : nextMs);
       return;
     }
     const isStored = (): boolean =>

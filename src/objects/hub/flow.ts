@@ -66,6 +66,8 @@ export class Flow {
   /** Pushes were sent. They have no reply, so what counts is what the peer was sent since it last said anything. */
   sendPushes(bytes: number): void {
     this.#bridge?.send(bytes);
+    // A ping from before them says nothing about them.
+    if (this.#socket?.unheardBytes === 0) this.#hearPing();
     this.#socket?.sendPushes(bytes);
   }
 

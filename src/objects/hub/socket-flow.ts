@@ -44,7 +44,7 @@ export class SocketFlow {
   /** Reply bytes sent beyond what the peer is believed to have read by `#atMs`. */
   #aheadBytes = 0;
   #atMs = 0;
-  /** The last ping that says nothing more about what was sent since. */
+  /** The last ping that was heard: it says nothing about what was sent since. */
   seenPingMs: number;
   #isClosed = false;
   #hasSocket = true;
@@ -77,7 +77,6 @@ export class SocketFlow {
 
   /** Pushes were sent. They set no pace: the publisher does not wait for subscribers. */
   sendPushes(bytes: number): void {
-    if (this.unheardBytes === 0) this.seenPingMs = this.#host.lastPingMs();
     this.unheardBytes += bytes;
   }
 
@@ -89,12 +88,13 @@ export class SocketFlow {
   }
 
   /**
-   * True when the client has sent `ping` since it was sent the first push that it may not have read, and since this was asked last. The runtime answers pings without waking the Hub,
+   * True when the client has sent `ping` since this was asked last. The runtime answers pings without waking the Hub,
    * and only keeps the time of the last one.
    */
   hearPing(): boolean {
     const pingMs = this.#host.lastPingMs();
-    if (pingMs <= this.seenPingMs) return false;
+    // Any other time is a later one, also where the clock has gone back.
+    if (pingMs === 0 || pingMs === this.seenPingMs) return false;
     this.seenPingMs = pingMs;
     this.hear();
     return true;

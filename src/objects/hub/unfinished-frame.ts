@@ -58,12 +58,14 @@ export class UnfinishedFrame {
     this.#isWatched = true;
     try {
       while (this.#untilMs !== null) {
-        const leftMs = this.#untilMs - this.#host.nowMs();
-        if (leftMs <= 0) {
-          this.#host.onTimeout(this.#timeoutMs);
-          return;
-        }
-        await this.#host.wait(leftMs);
+        const untilMs = this.#untilMs;
+        const leftMs = untilMs - this.#host.nowMs();
+        // A clock that was set says nothing of how long the frame has waited.
+        const isPlausible = leftMs > 0 && leftMs <= this.#timeoutMs;
+        await this.#host.wait(isPlausible ? leftMs : this.#timeoutMs);
+        if (this.#untilMs !== untilMs) continue;
+        this.#host.onTimeout(this.#timeoutMs);
+        return;
       }
     } finally {
       this.#isWatched = false;

@@ -208,14 +208,16 @@ function metricsOfShards(shards: readonly ShardSource[]): Metric[] {
  * Decisions of limits. A shard has series of the limiters that it has seen, at most 256, and one of all others; keys are
  * in no label, as each would be a series for good.
  */
-function metricsOfLimits(shards: readonly Source<ShardSummary>[]): Metric[] {
-  const rows = shards.flatMap(({ labels, said }) =>
-    said?.limits === undefined ? [] : ratesOfLimits(labels, said.limits),
+function metricsOfLimits(shards: readonly ShardSource[]): Metric[] {
+  const rows = shards.flatMap(({ labels, said, reportedAtMs }) =>
+    said?.limits === undefined
+      ? []
+      : ratesOfLimits(labels, said.limits, reportedAtMs === null ? "" : ALL_LIMITERS),
   );
   return [
     metric(
       "throttr_limit_decisions_total",
-      "Decisions of limits by limiter and outcome; without the label limit, those of all limiters beyond 256.",
+      "Decisions of limits by limiter and outcome; without the label limit, those of all limiters beyond 256; with the label *, of all limiters of a shard that reports.",
       rows.flatMap(({ labels, rates: { allowed, refused, errors } }) => [
         { labels: { ...labels, outcome: "allowed" }, value: allowed.total },
         { labels: { ...labels, outcome: "refused" }, value: refused.total },
@@ -230,9 +232,15 @@ function metricsOfLimits(shards: readonly Source<ShardSummary>[]): Metric[] {
   ];
 }
 
-/** Rates of all limiters that a shard tells apart, and of all others, which have an empty label. */
-const ratesOfLimits = (labels: Labels, limits: LimitCounts) =>
-  ["", ...limits.names].map((limit, i) => ({
+/**
+ * In place of a limiter: a report has the decisions of all together. As a series of its own it does not go on from that of those
+ * beyond 256, which a rate would take for all decisions there have been.
+ */
+const ALL_LIMITERS = "*";
+
+/** Rates of all limiters that a shard tells apart, and of all others together, under the name `others`. */
+const ratesOfLimits = (labels: Labels, limits: LimitCounts, others: string) =>
+  [others, ...limits.names].map((limit, i) => ({
     labels: { ...labels, limit },
     rates: ratesAt(limits, LimitRow.others + i),
   }));

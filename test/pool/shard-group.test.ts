@@ -1,0 +1,51 @@
+/** Calls that change something in all shards of a namespace. */
+import { describe, expect, it } from "vitest";
+import { reportFailure } from "../../src/base/failure.ts";
+import type { ShardCalls } from "../../src/base/calls/shard.ts";
+import { ShardGroup } from "../../src/dispatch/shard-group.ts";
+import { ShardMap } from "../../src/dispatch/shard-map.ts";
+import { ThrottrError } from "../../src/wire/edge/error.ts";
+
+/** A group of shards, the first of which refuses all calls. */
+function groupOf(shards: number): ShardGroup {
+  const map = new ShardMap("n", shards, "");
+  map.assumeInitial();
+  const stubAt = (from: number): DurableObjectStub<ShardCalls> =>
+    ({
+      setClockBack: async () => {
+        if (from === 0) throw new ThrottrError("shard_data_missing", "nothing was applied");
+        return 5;
+      },
+    }) as unknown as DurableObjectStub<ShardCalls>;
+  return new ShardGroup(map, stubAt);
+}
+
+/** The code with which a call to all shards fails. */
+async function codeOf(group: ShardGroup): Promise<string> {
+  const change = group.changeAll(async ({ placement, stub }, noteCall) => {
+    noteCall();
+    return await stub().setClockBack(placement);
+  });
+  return await change.then(
+    () => "",
+    (error: unknown) => reportFailure(error).code,
+  );
+}
+
+describe("a call that changes something in all shards, and that one shard refuses", () => {
+  it("the outcome is unknown where other shards were asked, too", async () => {
+    expect(await codeOf(groupOf(4))).toBe("outcome_unknown");
+  });
+
+  it("nothing was applied where no other shard was asked", async () => {
+    expect(await codeOf(groupOf(1))).toBe("shard_data_missing");
+  });
+});
+
+it("a map that is forgotten has the ranges that its namespace began with", () => {
+  const map = new ShardMap("n", 4, "");
+  map.assumeInitial();
+  map.learnBegins([1, 2, 3]);
+  map.forget();
+  expect([...map.ranges.froms]).toEqual([0, 2 ** 30, 2 ** 31, 2 ** 31 + 2 ** 30]);
+});
