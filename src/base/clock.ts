@@ -13,12 +13,6 @@ export function presentMs(): number {
   return Date.now();
 }
 
-/** Whether a moment of the past, as `presentMs`, is less than `forMs` ago. A clock that went back says no. */
-export function isWithin(atMs: number, forMs: number): boolean {
-  const agoMs = presentMs() - atMs;
-  return agoMs >= 0 && agoMs < forMs;
-}
-
 /**
  * For how long something is really waited for, in ms from any moment: a peer that does not read, a frame that does not go on,
  * a call that has no answer. Such waits have timers of the runtime beside them, which a test can't move.

@@ -4,7 +4,8 @@
  * An isolate remembers that a shard has refused its data, until another call succeeds. A deployment with another number of
  * shards than its data has would seem healthy otherwise, while it answers nothing.
  */
-import { isWithin, presentMs } from "./clock.ts";
+import { presentMs } from "./clock.ts";
+import { isWithin } from "./recent.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
 
 /** Refusals of the data, not of a request. */

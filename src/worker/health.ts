@@ -4,7 +4,8 @@
  * It asks one shard of namespace `default` at most. Problems of other namespaces are known only from calls that met
  * them: `base/data-refusals.ts` remembers those.
  */
-import { isWithin, presentMs } from "../base/clock.ts";
+import { presentMs } from "../base/clock.ts";
+import { isWithin } from "../base/recent.ts";
 import type { Environment } from "../base/environment.ts";
 import { OPEN_ACCESS } from "../base/access.ts";
 import { dataRefusal } from "../base/data-refusals.ts";

@@ -8,7 +8,8 @@
 import type { Overview } from "../wire/overview.ts";
 import type { Caller } from "./caller.ts";
 import { askOverview } from "./survey.ts";
-import { isWithin, stopwatchMs } from "../base/clock.ts";
+import { stopwatchMs } from "../base/clock.ts";
+import { isWithin } from "../base/recent.ts";
 
 /** An older overview is not used again. A little below a second, so that a listener never gets the same one twice. */
 const FRESH_MS = 950;
