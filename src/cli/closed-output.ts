@@ -4,9 +4,13 @@
  * Node reports a closed pipe as an error of the stream, which would end the process if no listener took it.
  */
 import { ExitCode } from "./exit-code.ts";
+import { printFailure, UsageError } from "./failure.ts";
 import type { Host, Sink } from "./host.ts";
 
-/** Ends the process when the reader closes the pipe, as `| head` does when it has its lines: that is a normal end. */
+/**
+ * Ends the process when the reader closes the pipe, as `| head` does when it has its lines: that is a normal end. Any
+ * other error of the output ends it as a failure.
+ */
 export function endWithReader(output: Sink): void {
   output.on("error", endOnClosed);
 }
@@ -20,9 +24,10 @@ export function outliveReaders({ stdout, stderr }: Pick<Host, "stdout" | "stderr
   for (const output of [stdout, stderr]) output.on("error", drop);
 }
 
-function endOnClosed(error: NodeJS.ErrnoException): void {
-  if (error.code !== "EPIPE") throw error;
-  process.exit(ExitCode.done);
+function endOnClosed({ code, message }: NodeJS.ErrnoException): void {
+  // Where no pipe was closed, it is most likely a file whose disk is full.
+  const failure = new UsageError("file_unwritable", `standard output: ${message}`);
+  process.exit(code === "EPIPE" ? ExitCode.done : printFailure(failure, process.stderr, false));
 }
 
 function drop(): void {}

@@ -125,16 +125,29 @@ it("a quota name that is refused before anything is sent exits with 2", async ()
 });
 
 describe("a reader that goes away", () => {
-  /** An output whose reader closes the pipe before the first line. */
-  const closedPipe = (): Writable =>
+  /** An output whose first write fails. */
+  const failingOutput = (code: string): Writable =>
     new Writable({
-      write: (_chunk, _encoding, done) =>
-        done(Object.assign(new Error("closed"), { code: "EPIPE" })),
+      write: (_chunk, _encoding, done) => done(Object.assign(new Error(code), { code })),
     });
+  /** An output whose reader closes the pipe before the first line. */
+  const closedPipe = (): Writable => failingOutput("EPIPE");
 
   /** Resolves when a stream was destroyed; unlike `once`, it does not listen for its error. */
   const closed = (stream: Writable): Promise<void> =>
     new Promise((resolve) => stream.once("close", resolve));
+
+  it("an output that can't be written ends a command as a failure", async () => {
+    const exit = vi.spyOn(process, "exit").mockImplementation((() => {}) as () => never);
+    const told = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+    const stdout = failingOutput("ENOSPC");
+    endWithReader(stdout);
+    stdout.write("a");
+    await once(stdout, "error");
+    expect(exit).toHaveBeenCalledWith(ExitCode.usage);
+    expect(told).toHaveBeenCalledWith("throttr-edge: file_unwritable: standard output: ENOSPC\n");
+    vi.restoreAllMocks();
+  });
 
   it("a reader that goes away ends a command as if it were done", async () => {
     const exit = vi.spyOn(process, "exit").mockImplementation((() => {}) as () => never);
@@ -188,8 +201,13 @@ describe("usage", () => {
     [["token", "--ns", "a", "--key-prefix", ""], "an empty prefix would allow everything"],
     [["token", "--ns", "a", "--channel-prefix", ""], "an empty prefix would allow everything"],
     [
-      ["token", "revoke", "--id", "a", "--expires-at", String(Math.floor(Date.now() / 1000))],
-      "is more than a day ago; a plain number counts milliseconds",
+      ["token", "revoke", "--id", "a", "--expires-at", "1795000000"],
+      "for 1795000000 seconds write 1795000000000",
+    ],
+    [["token", "revoke", "--all-before", "1795000000"], "for 1795000000 seconds write"],
+    [
+      ["token", "revoke", "--id", "a", "--expires-at", "2026-01-01T00:00:00Z"],
+      "--expires-at: 2026-01-01T00:00:00.000Z is more than a day ago",
     ],
     [["serve", "--drain-timeout", "25d"], "0ms to 24d"],
     [["gateway", "--host", "", "--url", "http://127.0.0.1:1"], "expected an address or a name"],

@@ -504,6 +504,29 @@ describe("an export and an import", () => {
     }
   });
 
+  it("an export says its namespace, and is not continued in another one that is known", async () => {
+    const { client } = started();
+    await fill(client, fc.sample(counter, { seed, numRuns: 3 }) as StoredRecord[]);
+    const name = freshFile();
+    const exportOf = async (namespace: string | null, file: ExportFile): Promise<string> => {
+      const source = sourceOf(client, NOTHING, file, false, namespace);
+      const code = await codeOf(exportAll(source, file.write, file.found, QUIET));
+      await file.close();
+      return code;
+    };
+    expect(await exportOf("shop", await ExportFile.create(name, false))).toBe("");
+    const bytes = readFileSync(name);
+    expect((await recordsOf(bytes)).reader.header.namespace).toBe("shop");
+    for (const [namespace, code] of [
+      ["books", "resume_mismatch"],
+      ["shop", ""],
+      [null, ""],
+    ] as const) {
+      writeFileSync(name, bytes.subarray(0, bytes.lastIndexOf("\n{")));
+      expect(await exportOf(namespace, await ExportFile.resume(name, false))).toBe(code);
+    }
+  });
+
   it("an interrupted export leaves nothing of a torn line, however long it was", async () => {
     const { client } = started();
     await fill(client, fc.sample(counter, { seed, numRuns: 2 }) as StoredRecord[]);

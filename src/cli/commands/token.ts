@@ -176,12 +176,20 @@ function assertRecent(expiresAtMs: number): void {
   if (expiresAtMs >= Date.now() - EXPIRED_MS_MAX) return;
   throw new UsageError(
     "option_invalid",
-    `--expires-at: ${shownTime(expiresAtMs)} is more than a day ago; a plain number counts milliseconds, but exp of a token counts seconds`,
+    `--expires-at: ${shownTime(expiresAtMs)} is more than a day ago; expected the time when the token expires`,
   );
 }
 
-/** Reads a moment: `now`, a date, or milliseconds since the epoch. */
+/**
+ * Reads a moment: `now`, a date, or milliseconds since the epoch. Seconds, as `exp` and `iat` of a token count, are
+ * refused: as milliseconds they would be in 1970, and revoke nothing.
+ */
 function momentArgument(text: string): number {
+  if (/^\d{1,11}$/.test(text)) {
+    throw new InvalidArgumentError(
+      `A plain number counts milliseconds since the epoch: for ${text} seconds write ${text}000.`,
+    );
+  }
   const ms = text === "now" ? Date.now() : /^\d+$/.test(text) ? Number(text) : Date.parse(text);
   if (Number.isSafeInteger(ms) && ms >= 0) return ms;
   throw new InvalidArgumentError("Expected now, or a time such as 2026-05-01T12:00:00Z.");

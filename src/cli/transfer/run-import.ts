@@ -97,21 +97,21 @@ async function importSurveyed(
   return await tellImport(invocation, restorer, true);
 }
 
-/** The namespace that an import goes into, asked for once. */
+/** The namespace that an import goes into, asked for once, and not before it is needed. */
 class TargetNamespace {
   readonly #invocation: Invocation;
-  #found: string | null = null;
+  #asked: Promise<string | null> | null = null;
 
   constructor(invocation: Invocation) {
     this.#invocation = invocation;
   }
 
   /** The namespace; null where the server does not say it. @throws ThrottrError when it does not answer */
-  async ask(): Promise<string | null> {
-    return (this.#found ??= await namespaceOf(this.#invocation));
+  ask(): Promise<string | null> {
+    return (this.#asked ??= namespaceOf(this.#invocation));
   }
 
-  /** The field of the progress file. Without an answer it is left out, and asked for again with the next write. */
+  /** The field of the progress file; left out without an answer, as the import itself may go on over its WebSocket. */
   async field(): Promise<{ namespace?: string }> {
     const namespace = await this.ask().catch(() => null);
     return namespace === null ? {} : { namespace };
