@@ -1,10 +1,14 @@
 /** Calls to the server of a limiter: how long they may take, and what a failed one is answered with. */
+import type { Code } from "../wire/edge/codes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { Caller } from "./decider.ts";
 import type { LimiterSettings } from "./limiter-options.ts";
 import { shadowOf, type RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
 import { within } from "./wait.ts";
+
+/** Of limits that cannot be charged together. The server alone detects it, and it is the caller's mistake, not a failure. */
+const WRONG_ARGUMENT: Code = "limit_all_invalid";
 
 type Settings = Pick<LimiterSettings, "strategy" | "clock" | "timeoutMs" | "onError" | "isShadow">;
 
@@ -23,7 +27,7 @@ export class LimiterCalls {
     return this.shown(await this.answer(call, signal, (fallback) => fallback));
   }
 
-  /** The answer of a call, or of `onError` when the call fails. */
+  /** The answer of a call, or of `onError` when the call fails. A wrong argument always throws. */
   async answer<Answer>(
     call: (caller: Caller) => Promise<Answer>,
     signal: AbortSignal | undefined,
@@ -35,6 +39,7 @@ export class LimiterCalls {
       const { onError, isShadow } = this.#settings;
       const isDecided = onError !== undefined || isShadow;
       if (!isDecided || signal?.aborted || !(error instanceof ThrottrError)) throw error;
+      if (error.code === WRONG_ARGUMENT) throw error;
       return answerWith(this.#fallbackFor(error));
     }
   }

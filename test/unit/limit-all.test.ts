@@ -234,11 +234,15 @@ describe("wrong arguments", () => {
     expect(messages).toBe(0);
   });
 
-  it("limiters that share a record but not the strategy are refused by the server", async () => {
+  it("limiters that share a record but not the strategy are refused by the server, whatever onError is", async () => {
     const setting = new Setting();
     const { throttr, perUser } = setting;
     const other = new RateLimiter({ throttr, name: "user", strategy: { ...strategy, burst: 5 } });
     const entries = [perUser, other].map((limiter) => ({ limiter, key: "ada" }));
-    await expect(setting.all(entries)).rejects.toMatchObject({ code: "limit_all_invalid" });
+    const choices: LimitAllOptions[] = [{}, { onError: "open" }, { onError: "closed" }];
+    for (const options of choices) {
+      const asked = setting.all(entries, options);
+      await expect(asked).rejects.toMatchObject({ code: "limit_all_invalid" });
+    }
   });
 });
