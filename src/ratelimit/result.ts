@@ -54,7 +54,7 @@ export function decisionOf(answer: LimitResult): RateLimitResult {
 
 /**
  * A grant of the server, as it is with units that it has charged and that are still to be had here. The hot path: it
- * spreads no object.
+ * spreads no result.
  *
  * @param isLocal whether the grant is one of this isolate
  */
@@ -64,7 +64,8 @@ export function withUnits(
   isLocal: boolean,
 ): RateLimitResult {
   const { limit, reset } = grant;
-  const quotas: Record<string, QuotaResult> = {};
+  // A copy has all names as its own, also `__proto__`, which assigned to an empty object would be its prototype.
+  const quotas: Record<string, QuotaResult> = { ...grant.quotas };
   for (const name in grant.quotas) {
     const quota = grant.quotas[name]!;
     quotas[name] = {

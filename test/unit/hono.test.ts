@@ -329,6 +329,15 @@ describe("header fields", () => {
     }
   });
 
+  it("headers say nothing of a quota named constructor that could not be asked", async () => {
+    throttr.failure = new Error("no network");
+    const strategy = fixedWindow([{ name: "constructor", limit: 2, window: "10 s" }]);
+    for (const headers of ["draft-8", "draft-7"] as const) {
+      const app = appOf({ headers }, limiterOf({ strategy, onError: "open" }));
+      expect(fieldsOf(await app.request("/200"))).not.toHaveProperty("ratelimit");
+    }
+  });
+
   it("headers tell the time by the server's clock where it is known, and never more than a window", async () => {
     throttr.skewMs = 3_600_000;
     const app = appOf({ headers: "draft-6" }, limiterOf({ strategy: QUOTAS }));

@@ -62,6 +62,22 @@ async function warm(limiter: RateLimiter, count: number): Promise<void> {
 }
 
 describe("decisions of an isolate", () => {
+  it("a limiter with local tells of a quota whatever its name is", async () => {
+    const quotas = [
+      { name: "__proto__", limit: 1_000, window: "1 h" },
+      { name: "constructor", limit: 2_000, window: "1 d" },
+    ] as const;
+    const limiter = limiterOf({ strategy: fixedWindow([...quotas]) });
+    await warm(limiter, 100);
+    const known = (await times(2, limiter))[1]!;
+    expect(known.local).toBe(true);
+    const [first, second] = quotas.map(
+      ({ name }) => Object.entries(known.quotas).find(([of]) => of === name)?.[1],
+    );
+    expect(first).toMatchObject({ allowed: true, limit: 1_000, remaining: 898 });
+    expect(second).toMatchObject({ allowed: true, limit: 2_000, remaining: 1_898 });
+  });
+
   it("a limiter with local draws what was asked for in the last lease, and spends it without a call", async () => {
     const limiter = limiterOf();
     await warm(limiter, 100);

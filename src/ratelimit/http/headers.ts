@@ -70,7 +70,7 @@ export function retryAfterSeconds({ retryAfterMs }: RateLimitResult): number | n
 function draft8(policies: readonly Policy[], { quotas }: RateLimitResult, nowMs: number): Field[] {
   const items: string[] = [];
   for (const policy of policies) {
-    const quota = quotas[policy.resultName];
+    const quota = quotaOf(policy, quotas);
     if (quota === undefined) continue;
     const waitMs = waitMsOf(policy, quota, nowMs);
     const time = waitMs === null ? "" : `;t=${secondsOf(waitMs)}`;
@@ -122,11 +122,19 @@ interface Tightest {
   readonly quota: QuotaResult;
 }
 
+/** Of the quota of a policy; undefined where nothing is known. Names are any text: also those that every object has. */
+function quotaOf(
+  { resultName }: Policy,
+  quotas: RateLimitResult["quotas"],
+): QuotaResult | undefined {
+  return Object.hasOwn(quotas, resultName) ? quotas[resultName] : undefined;
+}
+
 /** The policy with the smallest remainder; null where nothing is known. */
 function tightestOf(policies: readonly Policy[], { quotas }: RateLimitResult): Tightest | null {
   let tightest: Tightest | null = null;
   for (const policy of policies) {
-    const quota = quotas[policy.resultName];
+    const quota = quotaOf(policy, quotas);
     if (quota === undefined) continue;
     if (tightest === null || quota.remaining < tightest.quota.remaining) {
       tightest = { policy, quota };
