@@ -60,6 +60,20 @@ it("the storage of Nest's throttler blocks for longer than the window", async ()
   expect(await hit(1, times)).toMatchObject({ isBlocked: false, totalHits: 1 });
 });
 
+it("the storage of Nest's throttler blocks at the first hit above its limit where limits of a key differ", async () => {
+  for (let i = 0; i < 5; i++) expect(await hit(100)).toMatchObject({ isBlocked: false });
+  expect(await hit(2, { block: 5_000 })).toEqual({
+    totalHits: 3,
+    timeToExpire: 5,
+    isBlocked: true,
+    timeToBlockExpire: 5,
+  });
+  server.advance(4_999);
+  expect(await hit(100)).toMatchObject({ isBlocked: true, timeToBlockExpire: 1 });
+  server.advance(1);
+  expect(await hit(2)).toMatchObject({ totalHits: 1, isBlocked: false });
+});
+
 it("the storage of Nest's throttler refuses all hits where the limit is 0", async () => {
   expect(await hit(0)).toMatchObject({ isBlocked: true, totalHits: 1 });
 });
@@ -86,7 +100,7 @@ it("a block of Nest's throttler that could not be stored is refused by the count
   server.fate = "lost";
   await expect(hit(1)).rejects.toMatchObject({ code: expect.any(String) as string });
   server.fate = "through";
-  await hit(1);
+  expect(await hit(1)).toMatchObject({ isBlocked: true });
   expect(await hit(1)).toMatchObject({ isBlocked: true });
 });
 

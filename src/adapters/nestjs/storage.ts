@@ -56,10 +56,11 @@ const BLOCKED = 2n ** 63n;
 
 /**
  * A storage for @nestjs/throttler 6, exact for all processes that share a server. A window begins with the first hit and
- * lasts `ttl`. The hit above the limit blocks the key for `blockDuration`; then its hits begin anew. Without a
+ * lasts `ttl`. A hit above its limit blocks the key for `blockDuration`; then its hits begin anew. Without a
  * `blockDuration`, 0, the key is refused until its window ends. Hits of a blocked key don't count.
  *
- * A decision is one call to the server; the one that blocks a key is two, between which other hits are refused by the count.
+ * A decision is one call to the server; one that blocks a key is two. A hit above the limit that comes between the two
+ * blocks the key as well, and the block ends with the later one.
  * A call that fails rejects with a ThrottrError, and Nest answers 500.
  *
  * @example
@@ -101,9 +102,7 @@ export class ThrottrStorage {
       async () => await count(this.#throttr, record, hit),
     );
     if (quota <= limit) return hitsOf(Number(quota), ttlMs);
-    // One hit blocks the key. The others come later, and would move the end of the block.
-    const isFirst = Number(quota) === Math.floor(limit) + 1;
-    if (!isFirst || blockDuration <= 0) return blockedOf(limit, ttlMs);
+    if (quota >= BLOCKED || blockDuration <= 0) return blockedOf(limit, ttlMs);
     const blockMs = msOf(blockDuration);
     await this.#calls.run(async () => await this.#block(record, blockMs));
     return blockedOf(limit, blockMs);
