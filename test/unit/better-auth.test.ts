@@ -110,6 +110,11 @@ describe("secondaryStorage", () => {
     storage = secondaryStorage({ throttr: server.client });
   });
 
+  it("a value keeps a byte order mark at the beginning of its text", async () => {
+    await storage.set("token", "\uFEFFx");
+    expect(await storage.get("token")).toBe("\uFEFFx");
+  });
+
   it("values are set, read and deleted, each in one call", async () => {
     const messages = await server.messagesOf(async () => {
       expect(await storage.get("token")).toBeNull();

@@ -76,3 +76,13 @@ it("Keyv 5 rejects a get that fails where it is told to throw on errors", async 
   await expect(keyv.get("k")).rejects.toMatchObject({ code: CODE });
   expect(emitted).toEqual([CODE]);
 });
+
+it("the store for Keyv gives back values and long keys that begin with a byte order mark", async () => {
+  const store = new KeyvThrottr({ throttr: server.client });
+  const key = "\uFEFF" + "k".repeat(300);
+  await store.set(key, "\uFEFFvalue");
+  expect(await store.get(key)).toBe("\uFEFFvalue");
+  const entries: unknown[] = [];
+  for await (const entry of store.iterator()) entries.push(entry);
+  expect(entries).toEqual([[key, "\uFEFFvalue"]]);
+});

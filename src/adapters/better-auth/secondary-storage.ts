@@ -8,6 +8,7 @@ import { optionsOf } from "../../ratelimit/known-options.ts";
 import { BoundedCalls, checkBackend, valueIn, type CallLimits } from "../shared/bounded-calls.ts";
 import { ttlMsOf } from "../shared/lifetime.ts";
 import { checkPrefix, recordKey } from "../shared/prefix.ts";
+import { decodeText } from "../shared/text.ts";
 
 /**
  * What the storage needs of a server: a client and a service binding both have it.
@@ -38,8 +39,6 @@ const OPTIONS: FieldNames<SecondaryStorageOptions> = {
 };
 
 const PREFIX = "better-auth:";
-
-const decoder = new TextDecoder();
 
 /**
  * `SecondaryStorage` of better-auth 1.7. Its functions need no `this`.
@@ -139,7 +138,7 @@ function isMismatch({ code }: { readonly code: string }): boolean {
 }
 
 function textOf(buffer: BufferRecord | null): string | null {
-  return buffer === null ? null : decoder.decode(buffer.value);
+  return buffer === null ? null : decodeText(buffer.value);
 }
 
 function countOf(counter: CounterRecord | null): string | null {

@@ -6,6 +6,7 @@ import { BoundedCalls, checkBackend, type CallLimits } from "../shared/bounded-c
 import { FOREVER_MS } from "../shared/lifetime.ts";
 import { checkPrefix } from "../shared/prefix.ts";
 import { RecordStore, type Entry, type RecordBackend } from "../shared/record-store.ts";
+import { decodeText } from "../shared/text.ts";
 
 /**
  * Options of `KeyvThrottr`.
@@ -35,7 +36,6 @@ interface KeyvEntry {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 /**
  * A store for Keyv 5 and 6. Values are the text that Keyv makes of them, up to the server's limit; they end on time, at the
@@ -87,7 +87,7 @@ export class KeyvThrottr {
 
   async getMany<Value>(keys: string[]): Promise<(Value | undefined)[]> {
     const values = await this.#store.getMany(this.#prefixOf(this.namespace), keys);
-    return values.map((value) => (value === null ? undefined : (decoder.decode(value) as Value)));
+    return values.map((value) => (value === null ? undefined : (decodeText(value) as Value)));
   }
 
   /** @param ttl in ms; for ever without one */
@@ -130,7 +130,7 @@ export class KeyvThrottr {
     namespace = this.namespace,
   ): AsyncGenerator<(string | Awaited<Value> | undefined)[], void> {
     for await (const [key, value] of this.#store.entries(this.#prefixOf(namespace))) {
-      yield [key, decoder.decode(value) as Awaited<Value>];
+      yield [key, decodeText(value) as Awaited<Value>];
     }
   }
 

@@ -3,6 +3,7 @@
  * then its record has the key before the value, so that keys can be listed.
  */
 import { invalid } from "../../wire/edge/argument.ts";
+import { decodeText } from "./text.ts";
 
 /** Bytes of a record's name. */
 const NAME_BYTES_MAX = 255;
@@ -13,7 +14,6 @@ const LENGTH_BYTES = 2;
 const HASHED = "#sha256:";
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 /** What a key is stored as. */
 export interface RecordName {
@@ -29,13 +29,17 @@ export const hashedPrefix = (prefix: string): string => prefix + HASHED;
 export async function recordName(prefix: string, key: string): Promise<RecordName> {
   if (typeof key !== "string" || !key.isWellFormed()) throw invalid("key", "well-formed text", key);
   const name = prefix + key;
-  const isShort = name.length <= NAME_BYTES_MAX && encoder.encode(name).length <= NAME_BYTES_MAX;
-  if (isShort && !key.startsWith(HASHED)) return { name, hashedKey: new Uint8Array(0) };
+  if (fitsName(name) && !key.startsWith(HASHED)) return { name, hashedKey: new Uint8Array(0) };
   const hashedKey = encoder.encode(key);
   if (hashedKey.length > KEY_BYTES_MAX) {
     throw invalid("key", `at most ${KEY_BYTES_MAX} bytes`, hashedKey.length);
   }
   return { name: hashedPrefix(prefix) + (await hashOf(hashedKey)), hashedKey };
+}
+
+/** Whether a record can have a name that begins so. */
+export function fitsName(beginning: string): boolean {
+  return beginning.length <= NAME_BYTES_MAX && encoder.encode(beginning).length <= NAME_BYTES_MAX;
 }
 
 /** The value of a record: as it is, or behind the key. */
@@ -59,7 +63,7 @@ export function readRecord(
   const { buffer, byteOffset, byteLength } = stored;
   const valueAt = LENGTH_BYTES + new DataView(buffer, byteOffset, byteLength).getUint16(0);
   return {
-    key: decoder.decode(stored.subarray(LENGTH_BYTES, valueAt)),
+    key: decodeText(stored.subarray(LENGTH_BYTES, valueAt)),
     value: stored.subarray(valueAt),
   };
 }

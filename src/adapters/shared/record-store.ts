@@ -9,12 +9,14 @@ import type { BatchCall, BatchOutcome, ThrottrService } from "../../wire/edge/se
 import type { RecordKey } from "../../wire/edge/transfer.ts";
 import { valueIn, type BoundedCalls } from "./bounded-calls.ts";
 import {
+  fitsName,
   hashedPrefix,
   readRecord,
   recordName,
   storedValue,
   type RecordName,
 } from "./record-names.ts";
+import { decodeText } from "./text.ts";
 
 /**
  * What a key-value store needs of a server: a client and a service binding both have it.
@@ -32,14 +34,15 @@ export interface Entry {
   readonly ttlMs: number;
 }
 
+/** The call that tells of a key's change. It travels with the change, behind it. */
+export type Telling = (key: string) => BatchCall;
+
 /** Calls of one batch. */
 const CALLS_MAX = 1_000;
-/** Bytes of values in one batch, 4 MiB, unless a single one has more: half of what a body may have. */
+/** Bytes of values and messages in one batch, 4 MiB, unless a single one has more: half of what a body may have. */
 const BYTES_MAX = 4 << 20;
 /** How often a listing begins again whose order the server has lost. */
 const LISTINGS_MAX = 3;
-
-const decoder = new TextDecoder();
 
 export class RecordStore {
   readonly #throttr: RecordBackend;
@@ -70,36 +73,29 @@ export class RecordStore {
     });
   }
 
-  async setMany(
-    prefix: string,
-    entries: readonly Entry[],
-    also: readonly BatchCall[] = [],
-  ): Promise<void> {
-    const names = await namesOf(
-      prefix,
-      entries.map(({ key }) => key),
-    );
+  async setMany(prefix: string, entries: readonly Entry[], telling?: Telling): Promise<void> {
+    const keys = entries.map(({ key }) => key);
+    const names = await namesOf(prefix, keys);
     const calls = entries.map(({ value, ttlMs }, i): BatchCall => {
       return ["set", names[i]!.name, storedValue(names[i]!, value), { ttlMs }];
     });
-    for (const outcome of await this.#batch([...calls, ...also])) valueIn(outcome);
+    const { changes, told } = await this.#change(keys, calls, telling);
+    for (const outcome of [...changes, ...told]) valueIn(outcome);
   }
 
   /** Which of the keys had a record. */
-  async deleteMany(
-    prefix: string,
-    keys: readonly string[],
-    also: readonly BatchCall[] = [],
-  ): Promise<boolean[]> {
+  async deleteMany(prefix: string, keys: readonly string[], telling?: Telling): Promise<boolean[]> {
     const names = await namesOf(prefix, keys);
     const calls = names.map(({ name }): BatchCall => ["purge", name]);
-    const outcomes = await this.#batch([...calls, ...also]);
-    return outcomes.slice(0, keys.length).map((outcome) => valueIn(outcome) === true);
+    const { changes } = await this.#change(keys, calls, telling);
+    return changes.map((outcome) => valueIn(outcome) === true);
   }
 
   /** Removes all records whose keys begin with `base`. */
   async clear(prefix: string, base = ""): Promise<void> {
-    await this.#calls.run(async () => await this.#throttr.removeAll(prefix + base));
+    if (fitsName(prefix + base)) {
+      await this.#calls.run(async () => await this.#throttr.removeAll(prefix + base));
+    }
     if (base === "") return;
     const hashed = await this.#hashedKeys(prefix);
     await this.deleteMany(
@@ -110,7 +106,7 @@ export class RecordStore {
 
   /** All keys that begin with `base`. */
   async keys(prefix: string, base = ""): Promise<string[]> {
-    const names = await this.#names(prefix + base);
+    const names = fitsName(prefix + base) ? await this.#names(prefix + base) : [];
     const plain = names.filter((name) => !name.startsWith(hashedPrefix(prefix)));
     const hashed = await this.#hashedKeys(prefix);
     return [
@@ -129,7 +125,7 @@ export class RecordStore {
       );
       for (const record of page.records) {
         if (!("value" in record)) continue;
-        const name = decoder.decode(record.key as Uint8Array);
+        const name = decodeText(record.key as Uint8Array);
         const { key, value } = readRecord(prefix, name, record.value);
         yield [key, value];
       }
@@ -164,7 +160,7 @@ export class RecordStore {
       const from: { cursor?: Uint8Array } = cursor === null ? {} : { cursor };
       const page = await this.#calls.run(async () => await this.#throttr.list({ prefix, ...from }));
       for (const { key, kind } of page.records) {
-        if (kind === "buffer") names.push(decoder.decode(key));
+        if (kind === "buffer") names.push(decodeText(key));
       }
       ({ cursor } = page);
     } while (cursor !== null);
@@ -187,13 +183,39 @@ export class RecordStore {
     }
   }
 
+  /**
+   * Changes keys. Where not all fit into one batch, each batch tells of its own changes, so that a later one that fails
+   * leaves none untold.
+   */
+  async #change(
+    keys: readonly string[],
+    calls: readonly BatchCall[],
+    telling: Telling | undefined,
+  ): Promise<{ changes: BatchOutcome<unknown>[]; told: BatchOutcome<unknown>[] }> {
+    const groups = calls.map((call, i) => (telling ? [call, telling(keys[i]!)] : [call]));
+    const changes: BatchOutcome<unknown>[] = [];
+    const told: BatchOutcome<unknown>[] = [];
+    for (const part of partsOf(groups)) {
+      const own = part.map(([change]) => change!);
+      // Calls of one kind side by side: a body may change between kinds a limited number of times.
+      const outcomes = await this.#send([...own, ...part.flatMap(([, ...rest]) => rest)]);
+      changes.push(...outcomes.slice(0, own.length));
+      told.push(...outcomes.slice(own.length));
+    }
+    return { changes, told };
+  }
+
   /** Executes calls in order, as many at a time as may go together. */
   async #batch(calls: readonly BatchCall[]): Promise<BatchOutcome<unknown>[]> {
     const outcomes: BatchOutcome<unknown>[] = [];
-    for (const part of partsOf(calls)) {
-      outcomes.push(...(await this.#calls.run(async () => await this.#throttr.batch(part))));
+    for (const part of partsOf(calls.map((call) => [call]))) {
+      outcomes.push(...(await this.#send(part.flat())));
     }
     return outcomes;
+  }
+
+  async #send(calls: BatchCall[]): Promise<BatchOutcome<unknown>[]> {
+    return await this.#calls.run(async () => await this.#throttr.batch(calls));
   }
 }
 
@@ -201,17 +223,27 @@ async function namesOf(prefix: string, keys: readonly string[]): Promise<RecordN
   return await Promise.all(keys.map((key) => recordName(prefix, key)));
 }
 
-function partsOf(calls: readonly BatchCall[]): BatchCall[][] {
-  const parts: BatchCall[][] = [];
+/** Groups of calls that go together, in parts that fit into a batch. */
+function partsOf(groups: readonly BatchCall[][]): BatchCall[][][] {
+  const parts: BatchCall[][][] = [];
+  let calls = Infinity;
   let bytes = Infinity;
-  for (const call of calls) {
-    const callBytes = call[0] === "set" ? (call[2] as Uint8Array).length : 0;
-    bytes += callBytes;
+  for (const group of groups) {
+    const groupBytes = group.reduce((sum, call) => sum + payloadBytes(call), 0);
+    calls += group.length;
+    bytes += groupBytes;
     const last = parts.at(-1);
-    if (last === undefined || last.length === CALLS_MAX || bytes > BYTES_MAX) {
-      parts.push([call]);
-      bytes = callBytes;
-    } else last.push(call);
+    if (last === undefined || calls > CALLS_MAX || bytes > BYTES_MAX) {
+      parts.push([group]);
+      calls = group.length;
+      bytes = groupBytes;
+    } else last.push(group);
   }
   return parts;
+}
+
+/** Bytes of the value that a call sets, or of the message that it publishes. */
+function payloadBytes(call: BatchCall): number {
+  const payload: unknown = call[2];
+  return payload instanceof Uint8Array ? payload.length : 0;
 }

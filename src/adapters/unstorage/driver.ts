@@ -1,14 +1,19 @@
 /** The driver of unstorage 1.17: values as records of the server, and changes of them over a channel. */
 import { invalid, integerOf, type FieldNames } from "../../wire/edge/argument.ts";
 import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
-import type { BatchCall } from "../../wire/edge/service.ts";
 import type { ThrottrClient } from "../../client/client.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
 import { BoundedCalls, checkBackend, type CallLimits } from "../shared/bounded-calls.ts";
 import { ttlMsOf } from "../shared/lifetime.ts";
 import { checkPrefix } from "../shared/prefix.ts";
-import { RecordStore, type Entry, type RecordBackend } from "../shared/record-store.ts";
-import { watchChanges, writeChange, type WatchCallback } from "./changes.ts";
+import {
+  RecordStore,
+  type Entry,
+  type RecordBackend,
+  type Telling,
+} from "../shared/record-store.ts";
+import { decodeText } from "../shared/text.ts";
+import { watchChanges, writeChange, type WatchCallback, type WatchEvent } from "./changes.ts";
 
 /**
  * What the driver needs of a server: a client and a service binding both have it.
@@ -52,6 +57,7 @@ const OPTIONS: FieldNames<ThrottrDriverOptions> = {
 
 /** Options of a call; unstorage passes on whatever its caller gives. */
 interface TransactionOptions {
+  /** In seconds. 0 means that the value has no end, as in the library's driver for Redis; a negative one has ended. */
   readonly ttl?: number;
 }
 
@@ -90,8 +96,10 @@ export interface ThrottrDriver {
   watch?: (callback: WatchCallback) => Promise<() => Promise<void>>;
 }
 
+/** TTL of a value that has ended, as one with a negative TTL in seconds: the shortest. */
+const ENDED_MS = 1;
+
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 /**
  * A driver of unstorage 1.17. Values are text or bytes up to the server's limit. A method takes one call; `getKeys` one for
@@ -116,15 +124,19 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
   const store = new RecordStore(checkBackend(throttr), calls);
 
   const entryOf = (key: string, value: Uint8Array, given?: TransactionOptions): Entry => {
-    return { key, value, ttlMs: ttlMsOf(given?.ttl ?? ttl) };
+    const seconds = given?.ttl ?? ttl;
+    return {
+      key,
+      value,
+      ttlMs: seconds !== undefined && seconds < 0 ? ENDED_MS : ttlMsOf(seconds),
+    };
   };
-  const told = (event: "update" | "remove", keys: readonly string[]): BatchCall[] => {
-    if (channel === undefined) return [];
-    return keys.map((key) => ["publish", channel, writeChange(event, key)]);
+  const telling = (event: WatchEvent): Telling | undefined => {
+    if (channel === undefined) return undefined;
+    return (key) => ["publish", channel, encoder.encode(writeChange(event, key))];
   };
   const set = async (entries: readonly Entry[]): Promise<void> => {
-    const keys = entries.map(({ key }) => key);
-    await store.setMany(prefix, entries, told("update", keys));
+    await store.setMany(prefix, entries, telling("update"));
   };
   const getRaw = async (keys: readonly string[]) => await store.getMany(prefix, keys);
 
@@ -150,7 +162,7 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
     },
     setItemRaw: async (key, value, given) => await set([entryOf(key, bytesOf(value), given)]),
     removeItem: async (key) => {
-      await store.deleteMany(prefix, [key], told("remove", [key]));
+      await store.deleteMany(prefix, [key], telling("remove"));
     },
     getKeys: async (under = "") => await store.keys(prefix, under),
     clear: async (under = "") => {
@@ -158,7 +170,7 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
       else {
         // Each key gets a message of its own for watchers, so keys that are set meanwhile stay.
         const keys = await store.keys(prefix, under);
-        await store.deleteMany(prefix, keys, told("remove", keys));
+        await store.deleteMany(prefix, keys, telling("remove"));
       }
     },
     ...(channel !== undefined &&
@@ -173,7 +185,7 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
 }
 
 function textOf(value: Uint8Array | null): string | null {
-  return value === null ? null : decoder.decode(value);
+  return value === null ? null : decodeText(value);
 }
 
 /** @throws ThrottrError `value_invalid` */

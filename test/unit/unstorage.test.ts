@@ -1,0 +1,137 @@
+/** The driver of unstorage without the library: what it sends, and what it keeps. The library itself: `test/process`. */
+import { beforeEach, expect, it } from "vitest";
+import { throttrDriver, type DriverBackend } from "../../src/adapters/unstorage/index.ts";
+import type { BatchCall, BatchOutcome } from "../../src/wire/edge/service.ts";
+import { EngineServer } from "../support/client/engine-client.ts";
+
+const CHANNEL = "changes";
+const BATCH_BYTES_MAX = 4 << 20;
+const decoder = new TextDecoder();
+
+/** Notes batches, and applies as many as it is told to. */
+class Batches {
+  readonly batches: (readonly BatchCall[])[] = [];
+  readonly backend: DriverBackend;
+
+  constructor(applied = Infinity) {
+    const batch = (calls: readonly BatchCall[]): Promise<BatchOutcome<unknown>[]> => {
+      if (this.batches.length === applied) return Promise.reject(new Error("the server is gone"));
+      this.batches.push(calls);
+      return Promise.resolve(calls.map(() => ({ ok: true, value: true })));
+    };
+    this.backend = { batch } as unknown as DriverBackend;
+  }
+
+  /** Keys that applied calls have set or removed. */
+  get changed(): string[] {
+    return this.#calls
+      .filter(([method]) => method !== "publish")
+      .map(([, name]) => (name as string).replace(/^unstorage:/, ""));
+  }
+
+  /** Messages that were published. */
+  get told(): string[] {
+    return this.#calls
+      .filter(([method]) => method === "publish")
+      .map(([, , payload]) => decoder.decode(payload as Uint8Array));
+  }
+
+  get #calls(): BatchCall[] {
+    return this.batches.flat();
+  }
+}
+
+const itemsOf = (count: number) =>
+  Array.from({ length: count }, (_, i) => ({ key: `k${i}`, value: "x" }));
+
+let server: EngineServer;
+
+beforeEach(() => {
+  server = new EngineServer();
+});
+
+it("the driver of unstorage publishes what it has set, also where a later batch fails", async () => {
+  const server = new Batches(1);
+  const driver = throttrDriver({ throttr: server.backend, channel: CHANNEL });
+  await expect(driver.setItems(itemsOf(1_200))).rejects.toThrow("the server is gone");
+  expect(server.changed).toHaveLength(500);
+  expect(server.told).toEqual(server.changed.map((key) => `update:${key}`));
+});
+
+it("the driver of unstorage publishes what clear has removed, also where a later batch fails", async () => {
+  const server = new Batches(2);
+  const names = itemsOf(1_200).map(({ key }) => new TextEncoder().encode(`unstorage:${key}`));
+  const list = ({ prefix }: { prefix: string }) => {
+    const records = prefix.endsWith("#sha256:")
+      ? []
+      : names.map((key) => ({ key, kind: "buffer" }));
+    return Promise.resolve({ records, cursor: null });
+  };
+  const throttr = { ...server.backend, list } as unknown as DriverBackend;
+  const driver = throttrDriver({ throttr, channel: CHANNEL });
+  await expect(driver.clear()).rejects.toThrow("the server is gone");
+  expect(server.changed).toHaveLength(1_000);
+  expect(server.told).toEqual(server.changed.map((key) => `remove:${key}`));
+});
+
+it("no batch of the driver of unstorage has more than 4 MiB, messages with long keys included", async () => {
+  const server = new Batches();
+  const driver = throttrDriver({ throttr: server.backend, channel: CHANNEL });
+  const items = itemsOf(60).map(({ key }) => ({ key: key.padEnd(60_000, "x"), value: "x" }));
+  await driver.setItems(items);
+  expect(server.told).toEqual(items.map(({ key }) => `update:${key}`));
+  const sizes = server.batches.map((calls) =>
+    calls.reduce((sum, [, , payload]) => sum + (payload as Uint8Array).length, 0),
+  );
+  expect(sizes.length).toBeGreaterThan(1);
+  expect(Math.max(...sizes)).toBeLessThanOrEqual(BATCH_BYTES_MAX);
+});
+
+it("the driver of unstorage changes between sets and publications once in a batch", async () => {
+  const server = new Batches();
+  const driver = throttrDriver({ throttr: server.backend, channel: CHANNEL });
+  await driver.setItems(itemsOf(3));
+  const methods = server.batches.map((calls) => calls.map(([method]) => method));
+  expect(methods).toEqual([["set", "set", "set", "publish", "publish", "publish"]]);
+});
+
+it("the driver of unstorage gives back text that begins with a byte order mark", async () => {
+  const driver = throttrDriver({ throttr: server.client });
+  await driver.setItem("k", "\uFEFFid,name");
+  expect(await driver.getItem("k")).toBe("\uFEFFid,name");
+  expect(await driver.getItems([{ key: "k" }])).toEqual([{ key: "k", value: "\uFEFFid,name" }]);
+});
+
+it("a value of unstorage with a negative TTL has ended, and one with a TTL of 0 stays", async () => {
+  const driver = throttrDriver({ throttr: server.client });
+  await driver.setItem("past", "x", { ttl: -5 });
+  await driver.setItem("kept", "x", { ttl: 0 });
+  server.advance(1);
+  expect(await driver.getItem("past")).toBeNull();
+  server.advance(86_400_000);
+  expect(await driver.getItem("kept")).toBe("x");
+});
+
+it("the driver of unstorage lists and clears below a base that no name of a record can hold", async () => {
+  const under = "u".repeat(250);
+  const removed: string[] = [];
+  const driver = throttrDriver({
+    throttr: Object.assign(Object.create(server.client) as DriverBackend, {
+      batch: server.client.batch.bind(server.client),
+      list: async ({ prefix }: { prefix: string }) => {
+        const { records } = await server.client.exportPage({ prefix });
+        return { records: records.map(({ key }) => ({ key, kind: "buffer" })), cursor: null };
+      },
+      removeAll: async (prefix: string) => {
+        removed.push(prefix);
+        return await server.client.removeAll(prefix);
+      },
+    }),
+  });
+  await driver.setItem(`${under}:a`, "1");
+  await driver.setItem("other", "2");
+  expect(await driver.getKeys(`${under}:`)).toEqual([`${under}:a`]);
+  await driver.clear(`${under}:`);
+  expect(await driver.getKeys()).toEqual(["other"]);
+  expect(removed).toEqual([]);
+});
