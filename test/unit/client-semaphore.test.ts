@@ -2,12 +2,16 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { ThrottrClient } from "../../src/client/client.ts";
-import { Leases, type Closable } from "../../src/client/semaphore/leases.ts";
+import {
+  Leases,
+  type Closable,
+  type HeldLease,
+  type LeaseCalls,
+} from "../../src/client/semaphore/leases.ts";
 import { settingsOf, type ClientOptions } from "../../src/client/options.ts";
-import type { HeldLease } from "../../src/client/semaphore/leases.ts";
 import { LeasedSemaphore } from "../../src/client/semaphore/semaphore.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
-import { FakeClock, turn } from "../support/client/clock.ts";
+import { FakeClock, SuspendedClock, turn } from "../support/client/clock.ts";
 import { LeaseServer, type Fate } from "../support/leases/server.ts";
 import { runs } from "../support/runs.ts";
 
@@ -18,12 +22,8 @@ const REFUSED: Fate = { ...AT_ONCE, refusal: "token_invalid" };
 const NEVER: Fate = { thereMs: 1e9, backMs: 0 };
 
 /** A clock whose timers may be late, on a machine that may be suspended. */
-class LateClock extends FakeClock {
+class LateClock extends SuspendedClock {
   lateMs = 0;
-  suspendedMs = 0;
-  wallMs(): number {
-    return this.nowMs() + this.suspendedMs;
-  }
   override nowMs(): number {
     return super.nowMs() + this.lateMs;
   }
@@ -237,6 +237,26 @@ describe("with", () => {
     expect(server.consumption("gpu")).toBe(0);
     expect(clock.pendingMs).toEqual([]);
   });
+
+  it.each(["acquire", "with"] as const)(
+    "%s() rejects, and releases, a lease whose answer comes after its TTL by the wall clock",
+    async (method) => {
+      const { clock, server, semaphore } = start();
+      server.fate = ([command]) => ({ thereMs: 0, backMs: command === "acquire" ? 500 : 0 });
+      let runs = 0;
+      const result = watched<unknown>(
+        method === "with" ? semaphore.with(() => runs++) : semaphore.acquire(),
+      );
+      await clock.pass(499);
+      clock.suspendedMs = TTL_MS;
+      await clock.pass(1);
+      expect(result.code).toBe("lease_lost");
+      expect(runs).toBe(0);
+      expect(server.commands).toEqual(["acquire", "release"]);
+      expect(server.consumption("gpu")).toBe(0);
+      expect(clock.pendingMs).toEqual([]);
+    },
+  );
 
   it("with() releases and rethrows when the function throws", async () => {
     const { server, semaphore } = start();
@@ -457,6 +477,27 @@ describe("leases", () => {
     const late = watched(semaphore.acquire());
     await turn();
     expect(late.code).toBe("closed");
+    expect(clock.pendingMs).toEqual([]);
+  });
+
+  it("a lease whose answer came just before the client was closed is lost, and not renewed", async () => {
+    const { clock, server, client } = start();
+    const settings = settingsOf({ clock });
+    const leases = new Leases();
+    const calls: LeaseCalls = {
+      acquire: async (name, options) => {
+        const lease = await client.acquire(name, options);
+        leases.close();
+        return lease;
+      },
+      renew: (...given) => client.renew(...given),
+      release: (...given) => client.release(...given),
+    };
+    const semaphore = new LeasedSemaphore("gpu", 1, { ttlMs: TTL_MS }, calls, settings, leases);
+    const result = watched(semaphore.acquire());
+    await clock.pass(10 * TTL_MS);
+    expect(result.code).toBe("lease_lost");
+    expect(server.commands).toEqual(["acquire", "release"]);
     expect(clock.pendingMs).toEqual([]);
   });
 });

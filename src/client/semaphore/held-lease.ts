@@ -34,6 +34,8 @@ export class Held implements HeldLease {
   #release: Promise<boolean> | null = null;
 
   /**
+   * Not held from the beginning where the lease may have ended before its answer came, or the client was closed.
+   *
    * @param sentAt when the server was first asked for it: it ends no earlier than `ttlMs` after that
    */
   constructor(
@@ -52,8 +54,8 @@ export class Held implements HeldLease {
     this.#settings = settings;
     this.#leases = leases;
     this.#alarm = new Alarm(settings.clock, (nowMs) => this.#ring(nowMs));
-    leases.add(this);
     this.#renewed(sentAt);
+    if (this.#isHeld) leases.add(this);
   }
 
   get signal(): Signal {

@@ -54,9 +54,12 @@ export interface Closable {
 
 export class Leases {
   readonly #open = new Set<Closable>();
+  #isClosed = false;
 
+  /** What is added behind `close` is closed at once: the answer to an acquire may have come just before. */
   add(one: Closable): void {
-    this.#open.add(one);
+    if (this.#isClosed) one.close();
+    else this.#open.add(one);
   }
 
   delete(one: Closable): void {
@@ -64,6 +67,7 @@ export class Leases {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const one of this.#open) one.close();
   }
 }

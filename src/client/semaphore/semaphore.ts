@@ -15,7 +15,7 @@ import { UNKNOWN_CODES } from "../../wire/edge/outcome-codes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Lease } from "../../wire/edge/semaphores.ts";
 import { backoffMs } from "../timing/backoff.ts";
-import { momentOf } from "../timing/clock.ts";
+import { momentOf, type Moment } from "../timing/clock.ts";
 import type { CallOptions } from "../calls/call.ts";
 import { Held } from "./held-lease.ts";
 import { newRandomLeaseId } from "./lease-id.ts";
@@ -72,7 +72,8 @@ export interface Semaphore {
   /**
    * Acquires a lease; null when there is no room.
    *
-   * Rejects with ThrottrError `option_invalid`, `maximum_invalid`, `aborted`, `closed`, or as any call.
+   * Rejects with ThrottrError `option_invalid`, `maximum_invalid`, `aborted`, `closed`, `lease_lost` where the answer came
+   * so late that the lease may have ended, as on a machine that was suspended, or as any call.
    */
   acquire(options?: HoldOptions): Promise<HeldLease | null>;
   /**
@@ -169,13 +170,21 @@ export class LeasedSemaphore implements Semaphore {
       const sentAt = momentOf(clock);
       const lease = await this.#attempt(leaseId, wanted);
       if (lease !== null) {
-        return new Held(lease, wanted.ttlMs, sentAt, this.#calls, this.#settings, this.#leases);
+        return await this.#held(lease, wanted.ttlMs, sentAt);
       }
       const leftMs = Math.ceil(endMs - clock.nowMs());
       if (leftMs <= 0) return null;
       const delayMs = Math.min(leftMs, 1 + backoffMs(POLLING, step, clock.random()));
       await this.#pause(delayMs, wanted.signal);
     }
+  }
+
+  /** @throws ThrottrError `lease_lost` for a lease that may have ended before its answer came, or behind a close */
+  async #held(lease: Lease, ttlMs: number, sentAt: Moment): Promise<Held> {
+    const held = new Held(lease, ttlMs, sentAt, this.#calls, this.#settings, this.#leases);
+    if (held.isHeld) return held;
+    await held[Symbol.asyncDispose]();
+    throw held.signal.reason;
   }
 
   /** @throws ThrottrError `aborted`, `closed` */

@@ -59,6 +59,15 @@ export class FakeClock implements Clock {
   }
 }
 
+/** A clock of a machine that may be suspended: its wall clock goes on then, and its timers do not. */
+export class SuspendedClock extends FakeClock {
+  suspendedMs = 0;
+
+  wallMs(): number {
+    return this.nowMs() + this.suspendedMs;
+  }
+}
+
 /** Promises that any of the client's chains may take one after the other. */
 const CHAIN_MAX = 40;
 
