@@ -35,7 +35,7 @@ import {
 } from "./known-options.ts";
 import { FlushedCounter, type FlushedCounterOptions } from "./flushed-counter.ts";
 import { Leases } from "./semaphore/leases.ts";
-import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
+import { settingsOf, timeoutOf, type ClientOptions, type Settings } from "./options.ts";
 import { Pipeline } from "./calls/pipeline.ts";
 import {
   LeasedSemaphore,
@@ -224,6 +224,7 @@ export class ThrottrClient implements ClientCalls {
     try {
       checkOptions(options, CALL, "batch");
       const asked = make(() => operationsOf("calls", calls, batchCall));
+      timeoutOf(options.timeoutMs, this.#settings.timeoutMs);
       const outcomes = asked.map((operation) => this.#outcomeOf(operation, options));
       return Promise.all(outcomes) as Promise<unknown> as Promise<BatchOutcomes<Calls>>;
     } catch (error) {

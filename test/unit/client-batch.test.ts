@@ -80,6 +80,12 @@ describe("batch of a client", () => {
     });
   });
 
+  it("a batch with a timeout that is none is rejected, and sends nothing", async () => {
+    const asked = client.batch([["purge", "a"]], { timeoutMs: 0 });
+    await expect(asked).rejects.toMatchObject({ code: "option_invalid" });
+    expect(transport.messages).toBe(0);
+  });
+
   it("a batch whose answer is lost says of each write that its outcome is unknown", async () => {
     fate = "lost";
     const outcomes = await client.batch([

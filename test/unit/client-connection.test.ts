@@ -6,7 +6,7 @@ import type { ClientOptions } from "../../src/client/options.ts";
 import type { Message, Subscription } from "../../src/client/channels/subscription.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { RequestType } from "../../src/wire/throttr/requests.ts";
-import { FakeClock, turn } from "../support/client/clock.ts";
+import { FakeClock, SuspendedClock, turn } from "../support/client/clock.ts";
 import { FakeServer, framesOf, quotaOf } from "../support/client/server.ts";
 
 const TTL = { ttlMs: 1000 };
@@ -259,6 +259,31 @@ describe("a lost connection", () => {
     await turn();
     expect(query.is).toMatchObject({ quota: quotaOf("b") });
     expect([once.is, unsent.is]).toEqual([quotaOf("c"), quotaOf("d")]);
+  });
+
+  it("a call on a lost connection is not sent again when its time is over by the wall clock", async () => {
+    const clock = new SuspendedClock();
+    const server = new FakeServer();
+    const client = new ThrottrClient(server, { clock, timeoutMs: 10_000 });
+    const first = client.query("first");
+    await turn();
+    server.connection.open();
+    server.connection.serve();
+    await first;
+    const late = outcome(client.increment("a", { ...TTL, idempotencyKey: "1" }));
+    await turn();
+    clock.suspendedMs = 9_000;
+    const fresh = outcome(client.increment("b", { ...TTL, idempotencyKey: "2" }));
+    await turn();
+    server.connection.end();
+    clock.suspendedMs = 10_000;
+    await clock.pass(200);
+    server.connection.open();
+    expect(server.connection.frames.map(({ name }) => name)).toEqual(["b"]);
+    server.connection.serve();
+    await turn();
+    expect(late.error?.message).toMatch(/^timeout: .* may have been applied$/);
+    expect(fresh.is).toBe(quotaOf("b"));
   });
 
   it("a draw on a lost connection may have been applied, so the next one does not carry it", async () => {
@@ -793,6 +818,17 @@ describe("subscriptions", () => {
       /^option_invalid: overflow/,
     );
   });
+});
+
+it("a message keeps a byte order mark at the beginning of its text", async () => {
+  const { server, client } = await startOpen();
+  const seen = read(client.subscribe("news"));
+  await turn();
+  server.connection.answer();
+  server.connection.push("news", "\uFEFFhello");
+  server.connection.deliver();
+  await turn();
+  expect(texts(seen.messages)).toEqual(["\uFEFFhello"]);
 });
 
 describe("unread messages", () => {

@@ -6,7 +6,7 @@ import { ThrottrClient } from "../../src/client/client.ts";
 import { http, type HttpOptions } from "../../src/client/transport/http.ts";
 import type { FetchResponse } from "../../src/client/platform.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
-import { FakeClock, turn } from "../support/client/clock.ts";
+import { FakeClock, SuspendedClock, turn } from "../support/client/clock.ts";
 import {
   FakeHttp,
   failure,
@@ -390,6 +390,22 @@ describe("a failure", () => {
     expect(await messages[0]).toMatch(/^timeout: .* nothing was applied$/);
     expect(await messages[1]).toMatch(/^timeout: .* and may have been applied$/);
     for (const { server } of [unsent, lost]) expect(server.requests).toHaveLength(1);
+  });
+
+  it("a call whose time is over by the wall clock is not sent again, as the machine was suspended", async () => {
+    const clock = new SuspendedClock();
+    const server = new FakeHttp([
+      () => {
+        clock.suspendedMs = 10_000;
+        throw new TypeError("fetch failed");
+      },
+    ]);
+    const client = new ThrottrClient(http(URL, { fetch: server.fetch }), { clock });
+    const message = messageOf(client.increment("a", { ...TTL, idempotencyKey: "1" }));
+    await clock.pass(1000);
+    expect(await message).toMatch(/^timeout: .* and may have been applied$/);
+    expect(server.requests).toHaveLength(1);
+    expect(clock.pendingMs).toEqual([]);
   });
 
   it("a refusal after a failure leaves it unknown whether the first attempt was applied", async () => {

@@ -2,6 +2,7 @@
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { settleOne, type Operation } from "../../wire/edge/operation.ts";
 import type { Signal } from "../platform.ts";
+import type { Moment } from "../timing/clock.ts";
 import type { Expected } from "./reply-stream.ts";
 
 /**
@@ -29,6 +30,7 @@ export class Call implements Expected {
   readonly operation: Operation<unknown>;
   readonly promise: Promise<unknown>;
   readonly deadlineMs: number;
+  readonly #deadlineWallMs: number;
   owner: CallOwner | null = null;
   /** It was sent, and is not answered. */
   isSent = false;
@@ -44,12 +46,13 @@ export class Call implements Expected {
 
   constructor(
     operation: Operation<unknown>,
-    nowMs: number,
+    { nowMs, wallMs }: Moment,
     timeoutMs: number,
     signal: Signal | undefined,
   ) {
     this.operation = operation;
     this.deadlineMs = nowMs + timeoutMs;
+    this.#deadlineWallMs = wallMs + timeoutMs;
     this.#timeoutMs = timeoutMs;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -100,6 +103,14 @@ export class Call implements Expected {
     this.fail(
       new ThrottrError("timeout", `no answer within ${this.#timeoutMs} ms: ${this.#whatIsKnown}`),
     );
+  }
+
+  /**
+   * Fails a call that is about to be sent again when its time is over by either clock. While a machine was suspended
+   * `nowMs` stood still, and the server may have forgotten that it applied the call.
+   */
+  expireLost({ nowMs, wallMs }: Moment): void {
+    if (this.isLost) this.expire(wallMs < this.#deadlineWallMs ? nowMs : Infinity);
   }
 
   close(): void {

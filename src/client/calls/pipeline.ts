@@ -4,6 +4,7 @@ import { Call, type CallOptions } from "./call.ts";
 import type { Lane } from "../lanes/lane.ts";
 import { timeoutOf, type Settings } from "../options.ts";
 import { platform } from "../platform.ts";
+import { momentOf } from "../timing/clock.ts";
 
 export class Pipeline {
   readonly #lane: Lane;
@@ -25,7 +26,7 @@ export class Pipeline {
     const { clock, timeoutMs } = this.#settings;
     const longest = timeoutOf(options.timeoutMs, timeoutMs);
     const timeout = Math.min(longest, operation.repeatableMs ?? longest);
-    const call = new Call(operation, clock.nowMs(), timeout, options.signal);
+    const call = new Call(operation, momentOf(clock), timeout, options.signal);
     if (this.#isClosed) call.close();
     if (!call.isSettled && this.#gathered.push(call) === 1) {
       platform.queueMicrotask(() => this.#flush());

@@ -92,7 +92,8 @@ const QUEUE_MAX = 1000;
 const QUEUE_BYTES_MAX = 16 << 20;
 const DONE: IteratorResult<Message, void> = { done: true, value: undefined };
 
-const decoder = new TextDecoder();
+/** A byte order mark at the beginning of a text stays. */
+const decoder = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
 
 class ReceivedMessage implements Message {
   readonly channel: string;

@@ -3,6 +3,7 @@ import { nameOf, type Text } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { messageOf } from "../../wire/edge/operation.ts";
 import { Alarm, expireAll, type Timed } from "../timing/alarm.ts";
+import { momentOf } from "../timing/clock.ts";
 import { CallQueue } from "../calls/call-queue.ts";
 import { Call } from "../calls/call.ts";
 import { Channels, Control, type Channel } from "../channels/channels.ts";
@@ -86,6 +87,8 @@ export class Connection implements Lane, LinkHost {
   opened(): void {
     this.#stream = new ReplyStream((name, payload) => this.#channels.push(name, payload));
     this.#controls = Array.from(this.#channels, (channel) => this.#subscribing(channel));
+    const now = momentOf(this.#settings.clock);
+    for (const call of this.#queue) call.expireLost(now);
     this.#flush();
   }
 

@@ -6,6 +6,7 @@ import { messageOf } from "../../wire/edge/operation.ts";
 import { pause } from "../../wire/clock.ts";
 import { Alarm, expireAll } from "../timing/alarm.ts";
 import { backoffMs } from "../timing/backoff.ts";
+import { momentOf } from "../timing/clock.ts";
 import { outcomeUnknown, type Call, type CallOwner } from "../calls/call.ts";
 import type { Lane } from "./lane.ts";
 import { messagesOf } from "../calls/message.ts";
@@ -106,6 +107,8 @@ class Turn implements CallOwner {
 
   /** Sends calls in one message. Returns those to send again. */
   async #attempt(calls: readonly Call[]): Promise<Call[]> {
+    const now = momentOf(this.#settings.clock);
+    for (const call of calls) call.expireLost(now);
     const open = calls.filter(({ isSettled }) => !isSettled);
     if (open.length === 0) return [];
     for (const call of open) call.isSent = true;
