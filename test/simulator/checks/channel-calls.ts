@@ -1,6 +1,8 @@
 /** Calls on channels over all doors, what subscribers received, and what a run lets them expect. */
-import type { Call, Moment } from "./history.ts";
 import type { Connection, ObjectCall } from "./facts.ts";
+import { TAKEN_MS } from "./goodbyes.ts";
+import type { Call, Moment } from "./history.ts";
+import { afterMs } from "./order.ts";
 
 export type ChannelOperation =
   | { type: "subscribe" | "unsubscribe"; channel: string }
@@ -10,11 +12,12 @@ export type ChannelOperation =
   | { type: "listen"; channel: string; after: number | null };
 
 /**
- * A status of the protocol; the answer of `POST /channels/{name}`; or the number at which the stream of a listener begins: the
- * stream says it after the messages that the listener had missed.
+ * A status of the protocol; the answer of `POST /channels/{name}`; that a publication was executed, whose status was not seen; or the
+ * number at which the stream of a listener begins: the stream says it after the messages that the listener had missed.
  */
 export type ChannelOutcome =
   | { readonly status: number }
+  | { readonly isExecuted: true }
   | { readonly delivered: number; readonly sequence: number | null }
   | { readonly start: number };
 
@@ -22,7 +25,7 @@ export type ChannelCall = Call<ChannelOperation, ChannelOutcome>;
 
 export type Publication = Call<
   Extract<ChannelOperation, { type: "publish" }>,
-  Extract<ChannelOutcome, { status: number } | { delivered: number }>
+  Extract<ChannelOutcome, { status: number } | { delivered: number } | { isExecuted: true }>
 >;
 
 export interface Receipt {
@@ -75,6 +78,18 @@ export interface Carriage {
 }
 
 export const CHANNELS = "Channels";
+
+/** @param hasTaken whether a connection has ended in such a way that the server has certainly executed what was sent over it */
+export const withExecuted = (
+  calls: readonly ChannelCall[],
+  hasTaken: (connection: number) => boolean,
+): ChannelCall[] =>
+  calls.map((call) => {
+    const { operation, connection, outcome, ended } = call;
+    if (operation.type !== "publish" || outcome !== "unknown" || ended === null) return call;
+    if (connection === null || !hasTaken(connection)) return call;
+    return { ...call, ended: afterMs(ended.ms + TAKEN_MS), outcome: { isExecuted: true } };
+  });
 
 /** The longest payload that a push can carry to a subscriber of a value size. */
 export function payloadBytesMax(valueSize: number): number {

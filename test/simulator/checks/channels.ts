@@ -221,7 +221,7 @@ class ChannelsCheck {
         this.#starts.has(connection.number) && this.#subscriptions.mayBegin(member, call);
       if (count > 0 ? !stayed : !(stayed && hasHeard) || isBeginning) silent++;
     }
-    if (typeof call.outcome !== "object") return;
+    if (typeof call.outcome !== "object" || "isExecuted" in call.outcome) return;
     for (const hub of early) {
       this.#violate(
         channel,

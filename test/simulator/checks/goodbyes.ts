@@ -17,6 +17,9 @@ export interface Goodbye {
   readonly mayBeClosed: boolean;
 }
 
+/** The server has executed so long after the end of a connection what had come over it, in ms. */
+export const TAKEN_MS = 10_000;
+
 /** The answer to the close of a WebSocket's client. The server closes with another code by itself. */
 const ANSWERED = "1000 ";
 

@@ -88,7 +88,9 @@ export class Subscriptions {
     const mayMiss = this.#delivery.mayMiss(connection, publication);
     const isSure = isAnswered && !mayMiss;
     const isWaitedFor = !this.#delivery.wasLeftOut(connection, publication);
-    if (isOwn && isSure && isWaitedFor) {
+    // A connection that has ended before it had the status gets nothing more, of its own messages either.
+    const hasStatus = typeof outcome === "object" && !("isExecuted" in outcome);
+    if (isOwn && isSure && isWaitedFor && hasStatus) {
       // Its own requests are applied in their order, and its push comes before its status.
       const isSubscribed = spans.some((span) => span.order < order && order < span.endOrder);
       return isSubscribed ? "takes it" : "must not have it";

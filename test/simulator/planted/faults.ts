@@ -432,6 +432,15 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 5,
   },
   {
+    name: "publications that wait are dropped when their connection closes",
+    module: "src/objects/hub/connection.ts",
+    text: "this.#loseReader();\n    this.#session.finish();",
+    planted: 'this.#loseReader();\n    this.close({ code: 1000, reason: "" });',
+    workload: "channels",
+    isCalm: true,
+    seed: 1,
+  },
+  {
     name: "a TCP client that closes its sending half gets no more replies",
     module: "src/objects/hub/connection.ts",
     text: "else if (text === BRIDGE_END) this.#session.finish();",

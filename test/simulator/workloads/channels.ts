@@ -5,7 +5,12 @@
 import { GroupMap } from "../../../src/dispatch/placement.ts";
 import type { Plan } from "../campaign/plan.ts";
 import { checkGroupPrices } from "../checks/budgets.ts";
-import { payloadBytesMax, type ReplayRules, type Subscriber } from "../checks/channel-calls.ts";
+import {
+  payloadBytesMax,
+  withExecuted,
+  type ReplayRules,
+  type Subscriber,
+} from "../checks/channel-calls.ts";
 import { checkChannels, isPublication } from "../checks/channels.ts";
 import { Delivery } from "../checks/delivery.ts";
 import { checkConnectionIds } from "../checks/whoami.ts";
@@ -53,7 +58,10 @@ export class Channels implements Workload {
     // Release 0.4.0 delivers late messages behind later ones, twice to a listener that comes back, and has numbers of its own.
     const since = afterMs(world.cluster.deployedMs);
     const all = this.#shared.history.calls;
-    const calls = all.filter((call) => !isPublication(call) || isBefore(since, call.begun));
+    const hasTaken = (connection: number): boolean => world.hasTaken(connection);
+    const calls = withExecuted(all, hasTaken).filter(
+      (call) => !isPublication(call) || isBefore(since, call.begun),
+    );
     const left = new Set(
       all.flatMap((call) =>
         isPublication(call) && !isBefore(since, call.begun) ? [call.operation.message] : [],

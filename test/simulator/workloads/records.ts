@@ -5,6 +5,7 @@
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import type { RecordAnswer, RecordOperation } from "../../support/models/record.ts";
 import type { Plan } from "../campaign/plan.ts";
+import { TAKEN_MS } from "../checks/goodbyes.ts";
 import { History, isAnswered, type Violation } from "../checks/history.ts";
 import { checkRecords, type RecordCall } from "../checks/records.ts";
 import type { Random } from "../kernel/random.ts";
@@ -39,8 +40,6 @@ const REPETITIONS_MOST = 4;
 const INSISTS_MS = { least: 10, most: 5000 };
 /** Longer than anything is on its way, and than any disk is full. */
 const REST_MS = 180_000;
-/** Where nothing goes wrong, the server has executed so long after the end of a connection what had come over it, in ms. */
-const TAKEN_MS = 10_000;
 const READS_AT_ONCE = 200;
 const BURST_SHARE = 0.6;
 

@@ -25,6 +25,7 @@ import {
   type Receipt,
   type ReplayRules,
   type Subscriber,
+  withExecuted,
 } from "../../simulator/checks/channel-calls.ts";
 import { checkChannels } from "../../simulator/checks/channels.ts";
 import { ClockHistory } from "../../simulator/checks/clocks.ts";
@@ -696,6 +697,7 @@ describe("the checker of channels", () => {
     clients: Record<number, Client>,
     facts = new Facts(),
     carriages: readonly Carriage[] = inTime(steps),
+    hasTaken: (connection: number) => boolean = () => false,
   ): string {
     const subscribers = new Map<number, Subscriber>();
     for (const [key, client] of Object.entries(clients)) {
@@ -728,7 +730,10 @@ describe("the checker of channels", () => {
       });
     }
     return messagesOf(
-      checkChannels(steps.map(forge), subscribers, facts, { rules: RULES, carriages }),
+      checkChannels(withExecuted(steps.map(forge), hasTaken), subscribers, facts, {
+        rules: RULES,
+        carriages,
+      }),
     );
   }
 
@@ -838,6 +843,20 @@ describe("the checker of channels", () => {
       },
     };
     expect(check(steps, clients)).toBe("");
+  });
+
+  it("finds a message that was sent before its connection ended, and that a subscriber did not get", () => {
+    const last = publish(1, 20, "unknown", { to: 21, connection: 2 });
+    const steps = [subscribe(1, 10), subscribe(2, 12), last];
+    const ended = { end: [21, 22] as [number, number] };
+    const checkTaken = (one: Client, carriages?: Carriage[]): string =>
+      check(steps, { 1: one, 2: ended }, new Facts(), carriages, (connection) => connection === 2);
+    expect(checkTaken({ got: [[1, 25]] })).toBe("");
+    expect(checkTaken({}, [])).toContain("connection 1 never got message 1");
+    // It may have ended before the message came.
+    expect(checkTaken({ end: [5000, 5001] }, [])).toBe("");
+    // Another connection may have lost it with its end.
+    expect(check(steps, { 1: {}, 2: ended }, new Facts(), [])).toBe("");
   });
 
   it("accepts a message to subscribers that come, go or end while it travels, and none of them", () => {

@@ -19,6 +19,8 @@ const PIPELINED_MOST = 5;
 /** How often a client ends its connection: with a goodbye, or without one. */
 const END_SHARE = 0.02;
 const DESTROY_SHARE = 0.02;
+/** Where nothing goes wrong, what was sent before a goodbye is judged: so there are more of them. */
+const CALM_END_SHARE = 0.1;
 /** How often a client publishes to a channel as it subscribes to it. */
 const ECHO_SHARE = 0.2;
 const KINDS: readonly ListKind[] = ["channels", "connections", "info"];
@@ -49,7 +51,7 @@ export class Member {
       if (isNew) void this.#learnId(pipe);
       const count = Math.floor(random.skewed(1, PIPELINED_MOST + 1));
       const answered = Promise.all(Array.from({ length: count }, () => this.#ask(pipe)));
-      if (random.chance(END_SHARE)) pipe.end();
+      if (random.chance(world.isCalm ? CALM_END_SHARE : END_SHARE)) pipe.end();
       else if (random.chance(DESTROY_SHARE)) pipe.destroy();
       if (random.chance(0.7)) await answered;
     }
