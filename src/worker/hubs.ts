@@ -14,6 +14,7 @@ import {
 import { connectionCount, countedHubs } from "../objects/hub/connection-count.ts";
 import type { Access } from "../base/access.ts";
 import { DEPLOYMENT, hubName } from "../base/names.ts";
+import { withTimeout } from "../base/in-time.ts";
 import { logWarning } from "../base/log.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
@@ -36,6 +37,12 @@ const roomAt = new Map<string, { index: number; untilMs: number }>();
 
 /** Namespaces that this isolate knows to be listed. */
 const listed = new Set<string>();
+
+/**
+ * How long a connection may take to open. Cloudflare ends what a request has left 30 s after its client has gone, and what it has
+ * counted would stay counted.
+ */
+const OPENING_MS_MAX = 25_000;
 
 /** Connections that are being opened: they count, or a burst would pass the limit together. */
 let opening = 0;
@@ -71,15 +78,22 @@ export async function openConnection(entrance: Entrance, request: OpenRequest): 
 }
 
 async function openCounted(entrance: Entrance, request: OpenRequest): Promise<Response> {
-  const { env, settings } = entrance;
   opening++;
   try {
-    if (!(await hasRoom(env, settings))) return new Response(null, { status: 503 });
-    await listNamespace(env, request.access);
-    return await askHubs(entrance, request);
+    return await withTimeout(openNow(entrance, request), OPENING_MS_MAX);
+  } catch (error) {
+    if (error instanceof ThrottrError) throw error;
+    throw hubFailed(error);
   } finally {
     opening--;
   }
+}
+
+async function openNow(entrance: Entrance, request: OpenRequest): Promise<Response> {
+  const { env, settings } = entrance;
+  if (!(await hasRoom(env, settings))) return new Response(null, { status: 503 });
+  await listNamespace(env, request.access);
+  return await askHubs(entrance, request);
 }
 
 /**
@@ -144,9 +158,13 @@ async function askHub(hub: Fetcher, headers: HeadersInit): Promise<Response> {
   try {
     return await hub.fetch("https://hub/", { headers });
   } catch (error) {
-    logWarning("hub_failed", { error: String(error) });
-    throw new ThrottrError("hub_failed", "the object that accepts connections failed: try again");
+    throw hubFailed(error);
   }
+}
+
+function hubFailed(error: unknown): ThrottrError {
+  logWarning("hub_failed", { error: String(error) });
+  return new ThrottrError("hub_failed", "the object that accepts connections failed: try again");
 }
 
 function remember(key: string, index: number): void {

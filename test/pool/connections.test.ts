@@ -432,6 +432,32 @@ describe("limits", () => {
     expect((await openConnection(entrance, opening)).status).toBe(429);
   });
 
+  it("a connection whose Hub does not answer is refused after 25 s, and counts no longer", async () => {
+    const never = { fetch: async () => await new Promise<never>(() => {}) };
+    const entrance = {
+      env: { ...env, HUB: { getByName: () => never } } as unknown as Env,
+      settings: { ...parseSettings(env), CONNECTIONS_MAX: connectionCount() + 1 },
+      location: NOWHERE,
+      ctx: null,
+    };
+    const waits: number[] = [];
+    const timers = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
+      end: () => void,
+      ms: number,
+    ) => {
+      waits.push(ms);
+      queueMicrotask(end);
+    }) as typeof setTimeout);
+    try {
+      const refused = { code: "hub_failed" };
+      await expect(openConnection(entrance, opening)).rejects.toMatchObject(refused);
+      await expect(openConnection(entrance, opening)).rejects.toMatchObject(refused);
+    } finally {
+      timers.mockRestore();
+    }
+    expect(waits).toEqual([25_000, 25_000]);
+  });
+
   it("surplus connections are refused, and places become free again", async () => {
     const doors = [];
     for (let i = 0; i < 60; i++) doors.push(await openSocket(PATH));
