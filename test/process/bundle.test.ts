@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
 const KIBIBYTE = 1024;
-const GZIP_BYTES_MAX = 174 * KIBIBYTE;
+const GZIP_BYTES_MAX = 176 * KIBIBYTE;
 
 /** Bundles a Worker as it would be deployed; returns the size of its script, compressed. */
 function gzipBytesOf(...args: string[]): number {
@@ -47,14 +47,14 @@ export default { fetch: count };`,
   ],
   [
     "all objects",
-    132,
+    134,
     `export { Channel, Directory, Hub, Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,
   ],
   [
     "the doors",
-    192,
+    194,
     `${ROUTED}
 export default {
   fetch: async (request, env, ctx) => (await routeThrottr(request, env, ctx)) ?? (await count()),
@@ -63,7 +63,7 @@ export default {
   ],
   [
     "the doors and the dashboard",
-    279,
+    281,
     `${ROUTED}
 import { dashboard } from "throttr-edge/dashboard";
 export default {

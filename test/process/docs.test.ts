@@ -72,7 +72,7 @@ const NOT_RUN: Readonly<Record<string, string>> = {
     DEPLOYS,
   "docs/operations.md: export THROTTR_TOKEN=…   # of the namespace, with the scope admin and without prefixes; the secret's holder can mint one":
     NAMES_ALL,
-  "docs/namespaces.md: TOKEN_SECRET=… npx throttr-edge token --ns '*' --scopes admin   # a token for all namespaces":
+  "docs/namespaces.md: export THROTTR_TOKEN=$(TOKEN_SECRET=… npx throttr-edge token --ns '*' --scopes admin)   # for all namespaces":
     NAMES_ALL,
   "docs/namespaces.md: npx throttr-edge export --all-namespaces backup   # backup/shop.jsonl, … with a token for all, scope read (with --leases also admin)":
     NAMES_ALL,

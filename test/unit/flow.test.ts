@@ -138,7 +138,7 @@ describe("Flow", () => {
     for (const flow of flows) flow.sendPushes(64 << 10);
     expect(host.backlog.isTight).toBe(true);
     for (const flow of flows) flow.close();
-    expect(host.backlog.bytes).toBe(0);
+    expect(host.backlog.unreadBytes).toBe(0);
   });
 
   it("Flow refuses further replies to a client that asks for 32 MiB at once and then stays silent", () => {
@@ -153,7 +153,7 @@ describe("Flow", () => {
     const host = new Host();
     const flow = bridge(host);
     expect(flow.refusePushes(MEBIBYTE)).toBeNull();
-    host.backlog.bytes += 33 * MEBIBYTE;
+    host.backlog.unreadBytes += 33 * MEBIBYTE;
     expect(flow.refusePushes(BRIDGE_WINDOW_BYTES)).toBeNull();
     expect(flow.refusePushes(BRIDGE_WINDOW_BYTES + 1)?.reason).toMatch(/^push_bytes: /);
   });

@@ -233,15 +233,6 @@ describe("what a settled reservation leaves", () => {
     expect(shard.settle(id, 505)).toMatchObject({ success: false, retryAfterMs: 19_600 });
   });
 
-  it("what a reservation costs beyond its estimate is charged, though a refund has emptied its window", () => {
-    const shard = new ReservingShard(MINUTE);
-    const { id } = shard.reserve(5);
-    shard.refund(5);
-    expect(shard.settle(id, 7)).toMatchObject({ remaining: 998 });
-    shard.nowMs += 60_000;
-    expect(shard.peek().remaining).toBe(1000);
-  });
-
   it("a refund pays off a debt by as much as it says", () => {
     const shard = new ReservingShard({ strategy: "token_bucket", burst: 10, rate: 1 });
     shard.settle(shard.reserve(10).id, 1010);

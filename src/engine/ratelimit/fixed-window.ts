@@ -28,8 +28,7 @@ export function fixedWindow({ quotas }: FixedWindowConfiguration): Strategy<Stat
     let isLive = false;
     const windows = state.map((window) => {
       const quota = quotas.find(({ name }) => name === window.name);
-      // A window whose count was given back to 0 runs on: a charge in it may cost more than it was charged for.
-      if (quota === undefined || hasEnded(window, quota, nowNs)) return window;
+      if (quota === undefined || liveWindow(state, quota, nowNs) === undefined) return window;
       if (windowOf(charged, quota)?.startNs !== window.startNs) return window;
       isLive = true;
       return countedBy(window, by);
@@ -118,11 +117,5 @@ function liveWindow(
 ): CountedWindow | undefined {
   const window = windowOf(state, quota);
   if (window === undefined || window.count === 0) return undefined;
-  return hasEnded(window, quota, nowNs) ? undefined : window;
+  return nowNs - window.startNs >= quota.windowNs ? undefined : window;
 }
-
-const hasEnded = (
-  { startNs }: CountedWindow,
-  { windowNs }: QuotaConfiguration,
-  nowNs: bigint,
-): boolean => nowNs - startNs >= windowNs;

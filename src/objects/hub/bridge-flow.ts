@@ -9,12 +9,13 @@ import { BRIDGES_BACKLOG_BYTES_MAX } from "../../engine/sizes.ts";
 
 /** What all clients behind bridges in a Hub have not read. */
 export class HubBacklog {
-  /** Of each client what is more than its bridge reports at once: a client that has read everything may owe that for good. */
   bytes = 0;
+  /** Of each client what is more than its bridge reports at once: one that has read everything may owe such a report for good. */
+  unreadBytes = 0;
 
   /** True when each client may leave no more than one window. */
   get isTight(): boolean {
-    return this.bytes > BRIDGES_BACKLOG_BYTES_MAX;
+    return this.unreadBytes > BRIDGES_BACKLOG_BYTES_MAX;
   }
 }
 
@@ -35,7 +36,8 @@ export class BridgeFlow {
   send(bytes: number): void {
     const before = this.undrainedBytes;
     this.undrainedBytes += bytes;
-    this.#hub.bytes += unreadOf(this.undrainedBytes) - unreadOf(before);
+    this.#hub.bytes += bytes;
+    this.#hub.unreadBytes += unreadOf(this.undrainedBytes) - unreadOf(before);
   }
 
   /** The bridge has written bytes to its client. It can't have written more than it was sent. */
