@@ -12,7 +12,7 @@ import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
 import { clientOf } from "../package.ts";
 import type { Answer, Port } from "../port.ts";
-import { bindingPort, doorTo, httpPort, SERVER } from "../ports.ts";
+import { bindingPort, doorTo, httpPort, isOpenForMany, SERVER } from "../ports.ts";
 import { gatewayPort, tcpPort, webSocketPort } from "../socket-port.ts";
 
 /** Calls that list, and those that change what is listed. */
@@ -122,7 +122,9 @@ class ClientWay implements Way {
         try {
           return { result: await client[name](...given) };
         } catch (error) {
-          return failureOf(error);
+          const failed = failureOf(error);
+          const isOpen = calls.length > 1 && isOpenForMany(failed.code);
+          return isOpen ? { ...failed, failed: "unknown" } : failed;
         }
       }),
     );
