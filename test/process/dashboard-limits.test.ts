@@ -8,7 +8,7 @@ import {
   eventually,
   expectWhole,
   gone,
-  IS_BLIND,
+  IN_BROWSER,
   Pages,
   row,
   see,
@@ -64,7 +64,7 @@ async function open(
 
 const chart = (page: Page): Locator => page.getByRole("img", { name: /per second/ });
 
-describe.skipIf(IS_BLIND)("the screen Limits", () => {
+describe("the screen Limits", IN_BROWSER, () => {
   beforeAll(async () => {
     dashboard = await startDashboard(PORT);
     const strategy = { strategy: "token_bucket", burst: 10, rate: 0.001 };

@@ -6,7 +6,7 @@ import {
   button,
   eventually,
   gone,
-  IS_BLIND,
+  IN_BROWSER,
   Pages,
   row,
   see,
@@ -31,59 +31,56 @@ async function use(namespace: string): Promise<void> {
   await eventually(listed).toContain(`"${namespace}"`);
 }
 
-describe.skipIf(IS_BLIND)(
-  "the dashboard of an open server, without a namespace in its address",
-  () => {
-    beforeAll(async () => {
-      dashboard = await startDashboard(PORT);
-    }, START_TIMEOUT_MS);
+describe("the dashboard of an open server, without a namespace in its address", IN_BROWSER, () => {
+  beforeAll(async () => {
+    dashboard = await startDashboard(PORT);
+  }, START_TIMEOUT_MS);
 
-    afterEach(async () => await pages.close(/./));
+  afterEach(async () => await pages.close(/./));
 
-    afterAll(async () => await dashboard.close());
+  afterAll(async () => await dashboard.close());
 
-    it("on a server without records the dashboard opens the namespace `default`", async () => {
-      const page = await open("/dashboard#limits");
-      await see(page.locator(".rights"), "default");
-      await see(page, "No decisions yet");
-      expect(await page.getByText("Other namespaces with records").count()).toBe(0);
-    });
+  it("on a server without records the dashboard opens the namespace `default`", async () => {
+    const page = await open("/dashboard#limits");
+    await see(page.locator(".rights"), "default");
+    await see(page, "No decisions yet");
+    expect(await page.getByText("Other namespaces with records").count()).toBe(0);
+  });
 
-    it("the dashboard opens the only namespace with records, and its address names it", async () => {
-      await use("my-app");
-      const page = await open("/dashboard#limits");
-      await row(page, "api").first().waitFor();
-      await see(page.locator(".rights"), "my-app");
-      await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
-    });
+  it("the dashboard opens the only namespace with records, and its address names it", async () => {
+    await use("my-app");
+    const page = await open("/dashboard#limits");
+    await row(page, "api").first().waitFor();
+    await see(page.locator(".rights"), "my-app");
+    await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
+  });
 
-    it("an empty screen Limits names the namespaces with records, and leads to them", async () => {
-      const page = await open("/dashboard?namespace=default#limits");
-      await see(page, "Other namespaces with records: my-app.");
-      await see(page.locator(".rights"), "default");
-      await button(page, "my-app").click();
-      await row(page, "api").first().waitFor();
-      await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
-    });
+  it("an empty screen Limits names the namespaces with records, and leads to them", async () => {
+    const page = await open("/dashboard?namespace=default#limits");
+    await see(page, "Other namespaces with records: my-app.");
+    await see(page.locator(".rights"), "default");
+    await button(page, "my-app").click();
+    await row(page, "api").first().waitFor();
+    await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
+  });
 
-    it("where several namespaces have records, the dashboard lets its user choose", async () => {
-      await use("shop");
-      const page = await open("/dashboard#limits");
-      await see(page, "Nothing in the namespace default: choose one with records.");
-      const choices = page.locator(".choices li");
-      await eventually(async () => await choices.allInnerTexts()).toEqual(["my-app", "shop"]);
-      await button(page, "shop").click();
-      await row(page, "api").first().waitFor();
-      await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=shop#limits$/);
-    });
+  it("where several namespaces have records, the dashboard lets its user choose", async () => {
+    await use("shop");
+    const page = await open("/dashboard#limits");
+    await see(page, "Nothing in the namespace default: choose one with records.");
+    const choices = page.locator(".choices li");
+    await eventually(async () => await choices.allInnerTexts()).toEqual(["my-app", "shop"]);
+    await button(page, "shop").click();
+    await row(page, "api").first().waitFor();
+    await eventually(() => page.url()).toMatch(/\/dashboard\?namespace=shop#limits$/);
+  });
 
-    it("the namespace `default` is opened where it has records of its own", async () => {
-      await use("default");
-      const page = await open("/dashboard#limits");
-      await row(page, "api").first().waitFor();
-      await see(page.locator(".rights"), "default");
-      await gone(page.locator(".choices"));
-      expect(page.url()).not.toContain("namespace=");
-    });
-  },
-);
+  it("the namespace `default` is opened where it has records of its own", async () => {
+    await use("default");
+    const page = await open("/dashboard#limits");
+    await row(page, "api").first().waitFor();
+    await see(page.locator(".rights"), "default");
+    await gone(page.locator(".choices"));
+    expect(page.url()).not.toContain("namespace=");
+  });
+});

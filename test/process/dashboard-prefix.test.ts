@@ -9,7 +9,7 @@ import {
   dialogOf,
   eventually,
   gone,
-  IS_BLIND,
+  IN_BROWSER,
   Pages,
   SCREENS,
   see,
@@ -38,7 +38,7 @@ async function open(session: string | null, path: string): Promise<Page> {
   return page;
 }
 
-describe.skipIf(IS_BLIND)("the dashboard below a prefix", () => {
+describe("the dashboard below a prefix", IN_BROWSER, () => {
   beforeAll(async () => {
     dashboard = await startDashboard(PORT, { ACCESS: "token", TOKEN_SECRET });
     const tokens = { ada: tokenOf(ALL_SCOPES), bob: tokenOf("read") };
@@ -140,7 +140,7 @@ describe.skipIf(IS_BLIND)("the dashboard below a prefix", () => {
   });
 });
 
-describe.skipIf(IS_BLIND)("the dashboard inside a Worker", () => {
+describe("the dashboard inside a Worker", IN_BROWSER, () => {
   beforeAll(async () => {
     const config = resolve("test/support/embedded/exports.jsonc");
     dashboard = await startDashboard(EMBEDDED_PORT, {}, { config, prefix: "/edge" });

@@ -8,7 +8,7 @@ import { startDashboard, type Dashboard } from "../support/process/dashboard-bro
 import {
   button,
   eventually,
-  IS_BLIND,
+  IN_BROWSER,
   Pages,
   see,
   START_TIMEOUT_MS,
@@ -30,7 +30,7 @@ const open = async (...args: Parameters<Dashboard["open"]>): Promise<Page> =>
 /** The part of the API reference about one operation. */
 const operation = (page: Page, id: string): Locator => page.locator(`[id$="/${id}"]`);
 
-describe.skipIf(IS_BLIND)("the API reference", () => {
+describe("the API reference", IN_BROWSER, () => {
   beforeAll(async () => {
     dashboard = await startDashboard(PORT, { ACCESS: "token", TOKEN_SECRET });
   }, START_TIMEOUT_MS);

@@ -8,7 +8,7 @@ import {
   dialogOf,
   eventually,
   gone,
-  IS_BLIND,
+  IN_BROWSER,
   Pages,
   see,
   START_TIMEOUT_MS,
@@ -24,7 +24,7 @@ const pages = new Pages();
 const open = async (...args: Parameters<Dashboard["open"]>): Promise<Page> =>
   await pages.open(dashboard, ...args);
 
-describe.skipIf(IS_BLIND)("the dashboard, with tokens", () => {
+describe("the dashboard, with tokens", IN_BROWSER, () => {
   beforeAll(async () => {
     dashboard = await startDashboard(PORT, { ACCESS: "token", TOKEN_SECRET });
   }, START_TIMEOUT_MS);

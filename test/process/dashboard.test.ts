@@ -8,7 +8,7 @@ import {
   eventually,
   expectWhole,
   gone,
-  IS_BLIND,
+  IN_BROWSER,
   Pages,
   row,
   SCREENS,
@@ -28,7 +28,7 @@ const pages = new Pages();
 const open = async (...args: Parameters<Dashboard["open"]>): Promise<Page> =>
   await pages.open(dashboard, ...args);
 
-describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
+describe("the dashboard, open to all", IN_BROWSER, () => {
   beforeAll(async () => {
     dashboard = await startDashboard(PORT);
     const send = dashboard.send.bind(dashboard);

@@ -23,10 +23,17 @@ export const SCREENS = [
 ];
 
 /** Whether there is no browser to look with. */
-export const IS_BLIND = CHROMIUM === undefined;
+const IS_BLIND = CHROMIUM === undefined;
 if (IS_BLIND) {
   console.log("SKIPPED: the dashboard is not looked at: no Chromium here; CHROMIUM=… names one");
 }
+
+/**
+ * Of all tests with a browser: they are skipped without one, and tried once more where they fail. On a busy machine a browser takes
+ * seconds for what takes it milliseconds otherwise, and a key may be pressed before the page can hear it. A page that is wrong
+ * fails both times.
+ */
+export const IN_BROWSER = { skip: IS_BLIND, retry: 1 };
 
 /** The pages that one test has opened. */
 export class Pages {
