@@ -598,6 +598,8 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
     };
     await openAndClose("json");
     await openAndClose("bytes");
+    // The step back is still to come then.
+    await gone(page.locator("dialog[open]"));
     await page.keyboard.press("2");
     await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
     await page.waitForTimeout(500);
