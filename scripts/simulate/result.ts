@@ -3,7 +3,7 @@ import type { CampaignTotals } from "../../test/simulator/campaign/campaign.ts";
 import { commandOf, violationLines } from "./report.ts";
 
 const HOUR_MS = 3_600_000;
-/** Of a campaign of so many runs or more, this share may have keys that can't be judged: about one run in 500 has. */
+/** The largest share of runs with undecided keys that a campaign of at least `runs` may have. Usual is one run in 500. */
 const UNDECIDED = { runs: 200, shareMost: 0.02 };
 
 export interface Result {

@@ -1,5 +1,5 @@
 /**
- * What happens when the reader of an output goes away: a command ends with it, and a server goes on without it.
+ * What happens when the reader of an output goes away: a command ends, and a server keeps running.
  *
  * Node reports a closed pipe as an error of the stream, which would end the process if no listener took it.
  */

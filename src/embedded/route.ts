@@ -109,7 +109,7 @@ export async function routeThrottr(
   return response;
 }
 
-/** Where a variable is out of range nobody gets rights: the router answers with what is wrong. */
+/** False if a variable is out of range: the router then answers every request with `config_invalid`. */
 function isOfOwnPage(request: Request, environment: Environment): boolean {
   try {
     return mayUseSession(request, readSettings(environment));

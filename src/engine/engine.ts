@@ -343,7 +343,7 @@ export class Engine {
     return this.#records.nowMs;
   }
 
-  /** A step of a removal: see `Scan.remove`. Reservations that are gone take no more memory behind the last one. */
+  /** A step of a removal: see `Scan.remove`. After the last step, removed reservations take no memory any more. */
   remove(query: ScanQuery, cursor: number): ReturnType<Scan["remove"]> {
     const step = this.scan.remove(query, cursor);
     const isLast = step.cursor === null;

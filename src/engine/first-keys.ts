@@ -157,8 +157,8 @@ export function* firstKeys(
 }
 
 /**
- * Writes a page of the first keys behind a key. A page that is not the last one has a row at least, which says where the next
- * one begins: where all records that a walk has found are gone at its end, another walk goes on behind them.
+ * Writes a page of the first keys behind a key. Every page but the last has a row at least, as its last row says where the next
+ * page begins: if all records that a walk found are gone when it ends, another walk begins behind them.
  *
  * @param after null for the first page
  * @param write writes the rows of the keys whose records are still there

@@ -137,9 +137,9 @@ export class Reservations {
   forgetRemoved(): void {
     const ledger = this.#ledger;
     ledger.forgetKeys((key) => {
+      if (!ledger.hasMark(key)) return false;
       const bytes = binaryBytes(key);
-      const stateKey = { bytes, keyAt: 0, keyBytes: bytes.length };
-      return ledger.hasMark(key) && !this.#find(stateKey, MARK_ID);
+      return !this.#find({ bytes, keyAt: 0, keyBytes: bytes.length }, MARK_ID);
     });
   }
 

@@ -67,8 +67,8 @@ export interface Entrance {
 /**
  * Asks the Hubs of a location, one after the other, to take a connection.
  *
- * @returns status 101 with a socket; 503 when all are full; 507 when the group of a listener's channel is; 429 when the namespace may have no more connections of the
- * yrmcds protocol
+ * @returns status 101 with a socket; 503 when all Hubs are full; 507 when the channel's group has no room for a listener; 429 when
+ * the namespace has as many connections of the yrmcds protocol as it may have
  * @throws ThrottrError `hub_failed`
  */
 export async function openConnection(entrance: Entrance, request: OpenRequest): Promise<Response> {

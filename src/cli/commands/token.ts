@@ -7,6 +7,7 @@
 import { randomBytes } from "node:crypto";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { sign } from "hono/jwt";
+import { EXPIRED_AGO_MS_MAX } from "../../engine/revocations.ts";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
 import { durationMsOf } from "../duration.ts";
 import { UsageError } from "../failure.ts";
@@ -49,8 +50,6 @@ const ID_BYTES = 12;
 /** All scopes, as the server knows them. */
 const SCOPES = Object.keys(Scope) as readonly ScopeName[];
 const HOUR_MS = 3_600_000;
-/** How long ago a token that is revoked may have expired; the server has the same bound. */
-const EXPIRED_MS_MAX = 86_400_000;
 /** As many as the server accepts in a token. */
 const PREFIXES_MAX = 16;
 /** As long as a key can be. */
@@ -173,7 +172,7 @@ const REVOKED: readonly Column<Revoked["tokens"][number]>[] = [
  * @throws UsageError `option_invalid`
  */
 function assertRecent(expiresAtMs: number): void {
-  if (expiresAtMs >= Date.now() - EXPIRED_MS_MAX) return;
+  if (expiresAtMs >= Date.now() - EXPIRED_AGO_MS_MAX) return;
   throw new UsageError(
     "option_invalid",
     `--expires-at: ${shownTime(expiresAtMs)} is more than a day ago; expected the time when the token expires`,

@@ -31,7 +31,7 @@ interface Repetition {
 
 /** Clocks of a log; tests set their own. */
 export interface LogClocks {
-  /** The time that lines have, in milliseconds since the epoch. Somebody may set it back. */
+  /** The time that lines have, in milliseconds since the epoch. The clock may be set back. */
   readonly dateMs: () => number;
   /** Measures intervals, from any moment on: it never goes back. */
   readonly elapsedMs: () => number;

@@ -39,7 +39,7 @@ export interface GatewayLimits {
   readonly drainMs: number;
 }
 
-/** Where a gateway listens unless it is told otherwise, and where its figures are. */
+/** The address that a gateway listens on by default, and the only one for its metrics. */
 export const LOOPBACK = "127.0.0.1";
 /** Default, minimum and maximum of each. */
 export const LIMITS: Readonly<

@@ -1,4 +1,4 @@
-/** Which namespace an export or import is about, so that a resumed one goes on in the same. */
+/** The namespace of an export or import: `--resume` continues only in the same one. */
 import { Phase, phaseOf } from "../../wire/edge/codes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Invocation } from "../invocation.ts";

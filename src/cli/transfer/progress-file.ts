@@ -98,7 +98,7 @@ export class ProgressFile {
   /**
    * Writes the progress, at most twice a second. Behind by half a second, a resumed import restores records again.
    *
-   * An import goes on without a file that can't be written: then it can't be resumed.
+   * If the file can't be written, the import continues, but can't be resumed.
    */
   async write(progress: ImportProgress, isLast: boolean): Promise<void> {
     if (this.#isLost) return;

@@ -5,6 +5,7 @@
  * ask the first shard for the way each time. A map that is out of date costs a call, and never a wrong answer.
  */
 import { presentMs } from "../../base/clock.ts";
+import { isWithin } from "../../base/recent.ts";
 import type { RangeMap } from "../../dispatch/range-map.ts";
 import type { ShardMap } from "../../dispatch/shard-map.ts";
 import { logWarning } from "../../base/log.ts";
@@ -56,11 +57,9 @@ export class StoredMap {
     const { shards, ranges } = this.#map;
     if (ranges === this.#ranges || shards === 0 || (ranges.count === 1 && this.#ranges === null))
       return;
-    const nowMs = presentMs();
-    const sinceMs = nowMs - this.#storedAtMs;
-    if (sinceMs >= 0 && sinceMs < MAP_STORE_MS) return;
+    if (isWithin(this.#storedAtMs, MAP_STORE_MS)) return;
     this.#ranges = ranges;
-    this.#storedAtMs = nowMs;
+    this.#storedAtMs = presentMs();
     try {
       this.#store.put(KEY, { shards, froms: ranges.froms });
     } catch (error) {

@@ -4,7 +4,11 @@ import { TOKEN_ID } from "../../base/access.ts";
 import { presentMs } from "../../base/clock.ts";
 import { reportFailure } from "../../base/failure.ts";
 import { directoryStub } from "../../base/stubs.ts";
-import { ISSUED_AHEAD_MS, REVOKED_TOKENS_MAX } from "../../engine/revocations.ts";
+import {
+  EXPIRED_AGO_MS_MAX,
+  ISSUED_AHEAD_MS,
+  REVOKED_TOKENS_MAX,
+} from "../../engine/revocations.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Caller } from "../caller.ts";
 import { expireRevocations } from "../revocations.ts";
@@ -13,13 +17,6 @@ import { counted, integer, moment } from "./schemas/parts.ts";
 
 /** The last moment that a date can hold. */
 const TIME_MS_MAX = 8_640_000_000_000_000;
-
-/**
- * How long ago a token that is revoked may have expired. A caller's clock and ours differ, and a token may expire while it
- * is revoked: a day covers both. An end in seconds, read as milliseconds, is decades ago, and the ID would leave the list
- * at once.
- */
-const EXPIRED_MS_MAX = 86_400_000;
 
 const time = (description: string) => integer(0, TIME_MS_MAX, description);
 
@@ -102,7 +99,7 @@ export const tokenRoutes = [
       assertWhole(caller);
       const { namespace } = caller.access;
       const directory = directoryStub(caller.env, namespace);
-      if (expiresAtMs !== null && expiresAtMs < presentMs() - EXPIRED_MS_MAX) {
+      if (expiresAtMs !== null && expiresAtMs < presentMs() - EXPIRED_AGO_MS_MAX) {
         const message = "expected a moment that is not more than a day ago, in milliseconds";
         refuseFields("body_invalid", [{ field: "expiresAtMs", message }]);
       }

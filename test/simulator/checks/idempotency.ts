@@ -87,7 +87,7 @@ export interface AnswerTerms {
 /** What is known of the answer of an idempotency key on one record. */
 interface Known<Operation, Outcome> {
   /** Since when the answer may have been kept: any earlier call under the key may have been the first, also one that got none. */
-  sinceMs: number;
+  readonly sinceMs: number;
   /** A call that was answered; null before there is one. */
   call: Call<Operation, Outcome> | null;
 }

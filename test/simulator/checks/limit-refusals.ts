@@ -1,6 +1,6 @@
 /**
- * Refusals: a limit refuses what it has no room for, says until when, and grants it then if nobody else came. All of that holds for
- * each strategy, so nothing here knows how one counts.
+ * Refusals: a limit refuses only what it has no room for, and says when to retry; the retry is granted unless another caller was
+ * sooner. This holds for every strategy, so nothing here depends on how a strategy counts.
  */
 import type { RateLimitConfiguration } from "../../../src/wire/ratelimit/configuration.ts";
 import {

@@ -63,7 +63,7 @@ export function noteInexact(track: LimitTrack, fromMs: number): void {
 export const exactFigures = ({ figures, exactUntilMs }: LimitTrack): Figure[] =>
   figures.filter(({ span }) => span.toMs < exactUntilMs);
 
-/** @param most when a limit is fresh: a gift restores no more, a reset among them */
+/** @param most units of a fresh limit: no gift restores more, and a reset is a gift, too */
 export function givenWithin(
   gifts: readonly Gift[],
   { fromMs, toMs }: MsSpan,

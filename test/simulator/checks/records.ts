@@ -272,7 +272,7 @@ class KeyCheck {
     return UNEXPLAINED;
   }
 
-  /** No order goes on with a call that was certainly executed. */
+  /** Why no order explains the answers: it may be that a call has no place in any, though it was certainly executed. */
   #reasonOfExecuted(): readonly [string, string] {
     return this.#isExplained(this.#calls, { dropsSent: true }) ? NOT_EXECUTED : UNEXPLAINED;
   }

@@ -28,7 +28,7 @@ export interface Mortal {
 export interface Faults extends NetworkFaults {
   /** Whether a client sends a frame that no WebSocket may, in place of its message. */
   breaksFrame(): boolean;
-  /** For how long a client goes on sending before it answers a close of the server's, in ms; 0 where it answers at once. */
+  /** How long a client waits before it answers a close of the server, and sends meanwhile, in ms; 0 to answer at once. */
   leavesCloseMs(): number;
   /** Whether calls leave at once. Else they leave behind their event, when all that it has written is durable. */
   readonly hasEarlyCalls: boolean;

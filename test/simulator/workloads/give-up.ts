@@ -5,7 +5,7 @@ import type { World } from "../world.ts";
 /** By then nothing is left of a request whose connection has ended, or that was given up, in ms. */
 export const SETTLED_MS = 240_000;
 
-/** The client gives a call up. It may still take effect, and no more when so many ms have passed. */
+/** The client gives a call up. The call may still take effect, but not later than `settledMs` after that. */
 export function giveUp<Operation, Outcome>(
   { time }: Pick<World, "time">,
   history: History<Operation, Outcome>,

@@ -32,7 +32,7 @@ export class ClientWebSocket {
   onerror: Listener | null = null;
   /** Whether a frame that no WebSocket may send takes the place of a message. */
   breaksFrame: () => boolean = () => false;
-  /** For how long a close of the server stays unanswered while this client goes on sending, in ms; 0 for not at all. */
+  /** How long this client waits before it answers a close of the server, and sends meanwhile, in ms; 0 to answer at once. */
   leavesCloseMs: (code: number) => number = () => 0;
   readonly #life: Life;
   readonly #listeners = new Listeners();
