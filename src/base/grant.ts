@@ -28,6 +28,11 @@ export interface Grant {
 
 /** What a caller may do for some time, such as that of a session. Lists of prefixes must not be empty. */
 export interface ExpiringGrant extends Grant {
+  /**
+   * `read`, `write`, `publish`, `subscribe`, `admin`; all but `admin` unless given: it shows and changes the whole namespace,
+   * whatever the prefixes are.
+   */
+  readonly scopes?: readonly ScopeName[] | undefined;
   /** When the rights end, in ms since the epoch: connections are closed then. Never unless given. */
   readonly expiresAtMs?: number | null | undefined;
 }
@@ -37,6 +42,9 @@ const EXPIRING_FIELDS: readonly string[] = [...FIELDS, "expiresAtMs"];
 
 /** The names of all scopes, in the order of their bits. */
 export const SCOPE_NAMES = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
+
+/** What a user of an application may do where it names no scopes. */
+const SESSION_SCOPES = SCOPE_NAMES.filter((name) => name !== "admin");
 
 /** Scopes as an access has them. */
 export const scopeBits = (names: readonly ScopeName[]): number =>
@@ -52,8 +60,8 @@ export class GrantError extends Error {}
  * Makes an access from a grant.
  *
  * @param grant of unknown shape: types do not exist at run time
- * @param isOfSession whether it is an `ExpiringGrant`, made for one user: lists without a prefix would allow any name to
- * a user who belongs to no group, so they are refused
+ * @param isOfSession whether it is an `ExpiringGrant`, made for one user: it has the scope `admin` only where it names it.
+ * Lists without a prefix would allow any name to a user who belongs to no group, so they are refused
  * @throws GrantError that names all invalid fields
  */
 export function accessOfGrant(grant: unknown, isOfSession = false): Access {
@@ -65,7 +73,8 @@ export function accessOfGrant(grant: unknown, isOfSession = false): Access {
   const errors = Object.keys(fields)
     .filter((name) => !known.includes(name))
     .map((name) => `${name}: unknown field; the fields are ${known.join(", ")}`);
-  const { namespace = "default", scopes = SCOPE_NAMES, expiresAtMs = null } = fields;
+  const allScopes = isOfSession ? SESSION_SCOPES : SCOPE_NAMES;
+  const { namespace = "default", scopes = allScopes, expiresAtMs = null } = fields;
   if (typeof namespace !== "string" || !NAMESPACE.test(namespace)) {
     errors.push("namespace: expected 1 to 64 letters, digits, dots, dashes or underscores");
   }

@@ -17,8 +17,8 @@ export interface RouteOptions {
   readonly prefix?: string;
   /**
    * The rights of a request, by the session of the application, such as its cookie. Called for each request that needs
-   * rights, and for each connection; it must not read the body. An empty list of prefixes is an error: it would allow any
-   * key. Where it gives null, a token that is signed with
+   * rights, and for each connection; it must not read the body. Without `scopes` it gives all but `admin`. An empty list
+   * of prefixes is an error: it would allow any key. Where it gives null, a token that is signed with
    * `THROTTR_TOKEN_SECRET` is accepted, and a request without one gets a 401.
    *
    * Without it a token is the only way, or `THROTTR_ACCESS=open`.

@@ -87,6 +87,17 @@ describe("a page of another origin", () => {
 });
 
 describe("the rights of a session", () => {
+  it("a session has the scope admin only where the application names it", async () => {
+    const { json } = await answerTo("/v1/access", { namespace: "app" });
+    expect(json).toMatchObject({ scopes: ["read", "write", "publish", "subscribe"] });
+    expect(await answerTo("/v1/overview", { namespace: "app" })).toMatchObject({
+      status: 403,
+      json: { code: "scope_missing" },
+    });
+    const operator = await answerTo("/v1/access", { namespace: "app", scopes: ["read", "admin"] });
+    expect(operator.json).toMatchObject({ scopes: ["read", "admin"] });
+  });
+
   it.each([
     { keyPrefixes: [] },
     { keyPrefixes: ["ada:", ""] },
