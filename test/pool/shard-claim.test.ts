@@ -6,9 +6,11 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { InitialShards } from "../support/shards.ts";
+import { emptyBatch, InitialShards } from "../support/shards.ts";
 import { parseSettings } from "../../src/base/settings.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";
+import type { Placement } from "../../src/wire/batch.ts";
+import { initialRange } from "../../src/wire/range.ts";
 import { bytesOf, concat, hex, HOURS, INFO, LIST, U16 } from "../support/frames/index.ts";
 import { post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
@@ -204,6 +206,37 @@ describe("a shard whose database vanished", () => {
       expect(await namespace.query(namespace.keys[lost]!)).toMatchObject(missing);
     }
   });
+});
+
+describe("first calls to a shard", () => {
+  const { SHARDS, SHARD_SECRET } = parseSettings(env);
+  const placementOf = (ns: string, secret = SHARD_SECRET): Placement =>
+    new InitialShards(ns, SHARDS, secret).placement;
+  const calls: readonly [string, (ns: string) => Placement, RegExp][] = [
+    ["of an old door", placementOf, /^01$/],
+    ["with a range", (ns) => ({ ...placementOf(ns), range: initialRange(1, SHARDS) }), /^02$/],
+    ["with another secret", (ns) => placementOf(ns, "another"), /^shards_mismatch: .*SHARD_SECRET/],
+    [
+      "of an old door with another SHARDS",
+      (ns) => ({ ...placementOf(ns), shards: SHARDS + 1 }),
+      /^shards_mismatch: .*SHARDS=/,
+    ],
+  ];
+
+  it.each(calls.map(([name], i) => [name, i] as const))(
+    "calls that come together are each judged by their own secret and shards (first one %s)",
+    async (_, i) => {
+      const { ns, insert, keys, shard } = await freshNamespace();
+      expect((await insert(keys[0]!)).text).toBe("01");
+      const together = [calls[i]!, ...calls.toSpliced(i, 1)];
+      const stub = shard(1);
+      const answers = together.map(async ([, placement, expected]) => {
+        const call = stub.apply(emptyBatch(placement(ns)));
+        expect(await call.then(hex, (error: Error) => error.message)).toMatch(expected);
+      });
+      await Promise.all(answers);
+    },
+  );
 });
 
 describe("a shard without records", () => {

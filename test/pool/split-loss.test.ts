@@ -10,8 +10,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { readSettings } from "../../src/base/settings.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
 import type { Shard } from "../../src/objects/shard/shard.ts";
-import { writeBatchHeader, type Placement } from "../../src/wire/batch.ts";
-import { ByteWriter } from "../../src/wire/bytes.ts";
+import type { Placement } from "../../src/wire/batch.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { readMoved } from "../../src/wire/moved.ts";
 import { hexOfHash, initialRange, isIn, type Range } from "../../src/wire/range.ts";
@@ -20,6 +19,7 @@ import { refusalOf } from "../support/commands/calls.ts";
 import { bytesOf } from "../support/frames/index.ts";
 import { askColdDoor } from "../support/pool/cold-door.ts";
 import { withSettings } from "../support/pool/variables.ts";
+import { emptyBatch } from "../support/shards.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
@@ -97,12 +97,6 @@ class Namespace {
       keys.map(async (key) => (await this.binding.query(key))?.quota ?? null),
     );
   }
-}
-
-function emptyBatch(placement: Placement): Uint8Array {
-  const out = new ByteWriter(16);
-  writeBatchHeader(out, placement);
-  return out.take();
 }
 
 const pathOf = (key: string): string => `/v1/counters/${encodeURIComponent(key)}`;

@@ -39,6 +39,13 @@ import { Witness } from "./witness.ts";
 /** No shard of the namespace is at this place: a range that no caller asks for. */
 const NO_RANGE: Range = { from: 0, to: 0xffffffff };
 
+/** Whether two calls are both refused or both not, as `assertSamePlacement` and `assertSameSeed` judge them. */
+function isJudgedAlike(one: Placement, other: Placement): boolean {
+  if (one.fingerprint !== other.fingerprint) return false;
+  const isRanged = one.range !== undefined && other.range !== undefined;
+  return isRanged || (one.range === other.range && one.shards === other.shards);
+}
+
 /** The shard. */
 interface ClaimHost extends Timers {
   /** Executes what writes; a failure resets the object. */
@@ -63,8 +70,8 @@ export class ShardClaim {
   readonly #witness: Witness;
   /** `ACCEPT_DATA_LOSS`: the operator knows that data is missing, and wants to go on without it. */
   readonly #isLossAccepted: boolean;
-  /** The claim under way: calls that come meanwhile wait for the same one. */
-  #pending: Promise<void> | null = null;
+  /** The claim under way, and the call that it judges: calls that it would judge alike wait for the same one. */
+  #pending: { readonly asked: Placement; readonly work: Promise<void> } | null = null;
   /** The shard has no data, and should not have any. */
   #isNew = false;
   /** How many ranges the namespace began with; 0 while that is not known. */
@@ -112,9 +119,15 @@ export class ShardClaim {
       assertSameSeed(had.placement, placement);
       if (!this.#isLossAccepted) return await this.#assertOfOthers(placement, had);
     }
-    // What is made is the same for all calls, which are judged one by one.
-    this.#pending ??= this.#create(placement, had).finally(() => (this.#pending = null));
-    await this.#pending;
+    while (this.#pending !== null && !isJudgedAlike(this.#pending.asked, placement)) {
+      // It may be refused by its secret; whether this call is, too, is found out next.
+      await this.#pending.work.catch(() => {});
+    }
+    this.#pending ??= {
+      asked: placement,
+      work: this.#create(placement, had).finally(() => (this.#pending = null)),
+    };
+    await this.#pending.work;
   }
 
   /** What the witness knows of this shard, which has no data; of one that a split has made it never knows anything. */
