@@ -113,18 +113,20 @@ router.use(async (c, next) => {
   await next();
 });
 
-/** The paths on which HEAD is refused. */
-const HEADLESS = /^\/(?:throttr\/|channels\/|yrmcds\/|v1\/overview\/live$)/;
+/** The paths on which HEAD is refused, with the methods that they have. */
+const HEADLESS = [
+  { path: /^\/(?:throttr|channels)\//, methods: ["GET", "POST"] },
+  { path: /^\/(?:yrmcds\/|v1\/overview\/live$)/, methods: ["GET"] },
+];
 
 // Hono answers HEAD by running the GET route. On these paths GET opens a stream or a socket that would stay open.
 router.use(async (c, next) => {
-  if (c.req.method === "HEAD" && HEADLESS.test(c.req.path)) {
-    return methodNotAllowed(
-      ["GET", "POST"],
-      "This route does not support HEAD. Allowed methods: GET, POST",
-    );
-  }
-  return await next();
+  if (c.req.method !== "HEAD") return await next();
+  const headless = HEADLESS.find(({ path }) => path.test(c.req.path));
+  if (headless === undefined) return await next();
+  const { methods } = headless;
+  const detail = `This route does not support HEAD. Allowed methods: ${methods.join(", ")}`;
+  return methodNotAllowed(methods, detail);
 });
 
 // Without a token, as load balancers have none.

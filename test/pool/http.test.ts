@@ -235,6 +235,19 @@ describe("refusals", () => {
     await expectProblem(await get("/nothing"), 404, "not_found");
   });
 
+  it.each([
+    ["/throttr/7.3/uint16", "GET, POST"],
+    ["/channels/news", "GET, POST"],
+    ["/yrmcds/counter", "GET"],
+    ["/yrmcds/counter/today", "GET"],
+    ["/v1/overview/live", "GET"],
+  ])("HEAD and PUT of %s get 405 with the methods of the route", async (path, methods) => {
+    for (const method of ["HEAD", "PUT"]) {
+      const response = await server.fetch(`http://localhost${path}`, { method });
+      expect([response.status, response.headers.get("allow")]).toEqual([405, methods]);
+    }
+  });
+
   it("a variable out of its range is a 500 that names it", async () => {
     const response = await fetchWith({ SHARDS: "1000" }, "/throttr/7.3/uint16", {
       method: "POST",
