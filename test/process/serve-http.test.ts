@@ -137,6 +137,26 @@ it("names of dots are reached by paths that arrive unchanged", async () => {
   expect(server.errors).not.toContain("request_failed");
 });
 
+it("raw bytes in a path name a record only where they are UTF-8, so no two keys are taken for one", async () => {
+  const { host } = new URL(server.url);
+  const body = JSON.stringify({ ttlMs: 60_000 });
+  const increment = async (name: Uint8Array): Promise<string> => {
+    using http = await RawHttp.open(server.url);
+    const headers = `host: ${host}\r\nconnection: close\r\ncontent-length: ${body.length}`;
+    const head = ` HTTP/1.1\r\n${headers}\r\n\r\n`;
+    const line = [Buffer.from("POST /v1/counters/"), name, Buffer.from("/increment")];
+    http.socket.write(Buffer.concat([...line, Buffer.from(head + body)]));
+    await http.closed();
+    return http.received;
+  };
+  for (const bytes of [[0xff], [0xfe], [0x61, 0xc3], [0xed, 0xa0, 0x80]]) {
+    expect(await increment(Uint8Array.from(bytes))).toMatch(/^HTTP\/1\.1 400 /);
+  }
+  for (const [i, name] of ["%FF", "%FE", "é", "%C3%A9"].entries()) {
+    expect(await increment(Buffer.from(name))).toContain(`"quota":"${i < 3 ? 1 : 2}"`);
+  }
+});
+
 it("an open server on loopback answers loopback host names only", async () => {
   for (const host of ["evil.example:8787", "127.0.0.1.evil.example"]) {
     using http = await RawHttp.open(server.url);
