@@ -2,6 +2,7 @@
 import {
   appendFileSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -1000,6 +1001,17 @@ describe("the progress of an import", () => {
     await file.remove();
     await file.remove();
     expect(await file.read(identity)).toBeNull();
+  });
+
+  it("progress that is there and can't be read is refused, with the file and what to do", async () => {
+    const name = freshFile();
+    const file = new ProgressFile(name, () => {});
+    // Root may read any file, but none may read a folder.
+    mkdirSync(`${name}.progress`);
+    await expect(file.read(identity)).rejects.toMatchObject({
+      code: "file_unreadable",
+      message: expect.stringMatching(/\.progress.*leave out --resume to start over/) as string,
+    });
   });
 
   it("an import continues behind any line, without leaving out or repeating one", async () => {

@@ -59,12 +59,12 @@ export class ProgressFile {
   /**
    * The progress of an earlier import of the same file to the same address; null if there is none.
    *
-   * @throws UsageError `resume_mismatch`, `progress_invalid`
+   * @throws UsageError `resume_mismatch`, `progress_invalid`; `file_unreadable` for one that is there
    */
   async read(
     asked: Pick<ImportProgress, "sha256" | "target" | "policy">,
   ): Promise<ImportProgress | null> {
-    const text = await readFile(this.#name, "utf8").catch(() => null);
+    const text = await this.#text();
     if (text === null) return null;
     const found = this.#checked(text);
     const different = (["sha256", "target", "policy"] as const).find(
@@ -124,6 +124,19 @@ export class ProgressFile {
       await rm(this.#name, { force: true });
     } catch (error) {
       this.#warn(`remove ${this.#name} before you use --resume: ${textOf(error)}`);
+    }
+  }
+
+  /** The file; null if there is none. @throws UsageError `file_unreadable` */
+  async #text(): Promise<string | null> {
+    try {
+      return await readFile(this.#name, "utf8");
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+      throw new UsageError(
+        "file_unreadable",
+        `${this.#name}: ${textOf(error)}; make it readable, or leave out --resume to start over`,
+      );
     }
   }
 
