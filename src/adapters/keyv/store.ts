@@ -41,6 +41,8 @@ const encoder = new TextEncoder();
  * A store for Keyv 5 and 6. Values are the text that Keyv makes of them, up to the server's limit; they end on time, at the
  * server. A method takes one call, the iterator one for each MiB; many values go in calls of 4 MiB.
  *
+ * Create one for each Keyv, which writes its namespace into the store and adds a listener that the store keeps.
+ *
  * A call that fails rejects with a ThrottrError, which Keyv emits as `error`; `getMany`, `has`, `hasMany` and `iterator` of
  * Keyv 5 reject with it instead. `clear` needs the scope `admin`.
  *
