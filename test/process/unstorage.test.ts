@@ -1,7 +1,9 @@
 /** The driver of unstorage, with the real library on a real server; its contract is that of the library's documents. */
 import { createStorage, prefixStorage, snapshot, type Driver, type Storage } from "unstorage";
 import { afterAll, beforeAll, beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
-import type { ThrottrService } from "throttr-edge/client";
+import { sign } from "hono/jwt";
+import { WebSocket } from "ws";
+import { http, ThrottrClient, webSocket, type ThrottrService } from "throttr-edge/client";
 import { startThrottr, type TestServer } from "throttr-edge/testing";
 import {
   throttrDriver,
@@ -10,6 +12,7 @@ import {
 } from "throttr-edge/unstorage";
 
 const CHANNEL = "storage-changes";
+const SECRET = "test-secret";
 
 let server: TestServer;
 let storage: Storage;
@@ -21,7 +24,7 @@ const watching = (options: Partial<ThrottrDriverOptions> = {}): Storage =>
   open({ channel: CHANNEL, subscriber: server.client, ...options });
 
 beforeAll(async () => {
-  server = await startThrottr({ variables: { SHARDS: "2" } });
+  server = await startThrottr({ variables: { SHARDS: "2", TOKEN_SECRET: SECRET } });
 });
 
 afterAll(async () => {
@@ -237,6 +240,44 @@ describe("watching", () => {
     }
   });
 
+  it("a write whose message the token may not publish is applied, and rejects but over a WebSocket", async () => {
+    // The server's time is years ahead by now.
+    const exp = Math.floor(Date.now() / 1_000) + 100 * 365 * 86_400;
+    const token = await sign({ ns: "default", scopes: ["read", "write"], exp }, SECRET, "HS256");
+    const transports = [
+      http(server.url, { token }),
+      webSocket(server.url, { token, WebSocket: WebSocket as never }),
+    ];
+    const outcomes: unknown[] = [];
+    for (const transport of transports) {
+      const client = new ThrottrClient(transport);
+      const writer = open({ throttr: client, channel: CHANNEL });
+      for (const write of [
+        async () => await writer.setItem("k", "x"),
+        async () => await writer.removeItem("k"),
+      ]) {
+        outcomes.push(
+          await write().then(
+            () => "ok",
+            ({ code }: { code: string }) => code,
+          ),
+        );
+        outcomes.push(await storage.hasItem("k"));
+      }
+      await client.close();
+    }
+    expect(outcomes).toEqual([
+      "scope_missing",
+      true,
+      "scope_missing",
+      false,
+      "ok",
+      true,
+      "ok",
+      false,
+    ]);
+  });
+
   it("a watch that ends by itself calls onWatchError", async () => {
     const errors: unknown[] = [];
     const watcher = watching({ onWatchError: (error) => errors.push(error) });
@@ -249,7 +290,7 @@ describe("watching", () => {
 });
 
 it("the driver of unstorage rejects options that it can't use", () => {
-  expect(() => open({ base: "x".repeat(200) })).toThrow(/prefix/);
+  expect(() => open({ base: "x".repeat(128) })).toThrow(/base: .* 1 to 127 bytes/);
   expect(() => open({ ttl: 0 })).toThrow(/ttl/);
   expect(() => open({ tll: 5 } as object)).toThrow(/tll/);
 });

@@ -46,6 +46,12 @@ const itemsOf = (count: number) =>
 
 let server: EngineServer;
 
+/** A page of `list` with all records: the engine alone lists nothing. */
+async function listed(prefix: string) {
+  const { records } = await server.client.exportPage({ prefix });
+  return { records: records.map(({ key }) => ({ key, kind: "buffer" })), cursor: null };
+}
+
 beforeEach(() => {
   server = new EngineServer();
 });
@@ -95,6 +101,31 @@ it("the driver of unstorage changes between sets and publications once in a batc
   expect(methods).toEqual([["set", "set", "set", "publish", "publish", "publish"]]);
 });
 
+it.each(["setItem", "removeItem", "clear"] as const)(
+  "%s of the driver of unstorage rejects where the server refuses to publish the change",
+  async (method) => {
+    const refused = { code: "scope_missing", message: "scope_missing: publish" };
+    const throttr = Object.assign(Object.create(server.client) as DriverBackend, {
+      batch: async (calls: readonly BatchCall[]): Promise<BatchOutcome<unknown>[]> => {
+        const changes = calls.filter(([name]) => name !== "publish");
+        const outcomes = changes.length > 0 ? await server.client.batch(changes) : [];
+        const error: BatchOutcome<unknown> = { ok: false, error: refused };
+        return [...outcomes, ...calls.slice(changes.length).map(() => error)];
+      },
+      list: async ({ prefix }: { prefix: string }) => await listed(prefix),
+    });
+    await throttrDriver({ throttr: server.client }).setItem("k", "x");
+    const driver = throttrDriver({ throttr, channel: CHANNEL });
+    const calls = {
+      setItem: async () => await driver.setItem("k", "y"),
+      removeItem: async () => await driver.removeItem("k"),
+      clear: async () => await driver.clear(),
+    };
+    await expect(calls[method]()).rejects.toMatchObject({ code: "scope_missing" });
+    expect(await driver.getItem("k")).toBe(method === "setItem" ? "y" : null);
+  },
+);
+
 it("the driver of unstorage gives back text that begins with a byte order mark", async () => {
   const driver = throttrDriver({ throttr: server.client });
   await driver.setItem("k", "\uFEFFid,name");
@@ -118,10 +149,7 @@ it("the driver of unstorage lists and clears below a base that no name of a reco
   const driver = throttrDriver({
     throttr: Object.assign(Object.create(server.client) as DriverBackend, {
       batch: server.client.batch.bind(server.client),
-      list: async ({ prefix }: { prefix: string }) => {
-        const { records } = await server.client.exportPage({ prefix });
-        return { records: records.map(({ key }) => ({ key, kind: "buffer" })), cursor: null };
-      },
+      list: async ({ prefix }: { prefix: string }) => await listed(prefix),
       removeAll: async (prefix: string) => {
         removed.push(prefix);
         return await server.client.removeAll(prefix);

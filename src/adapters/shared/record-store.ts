@@ -87,7 +87,8 @@ export class RecordStore {
   async deleteMany(prefix: string, keys: readonly string[], telling?: Telling): Promise<boolean[]> {
     const names = await namesOf(prefix, keys);
     const calls = names.map(({ name }): BatchCall => ["purge", name]);
-    const { changes } = await this.#change(keys, calls, telling);
+    const { changes, told } = await this.#change(keys, calls, telling);
+    for (const outcome of told) valueIn(outcome);
     return changes.map((outcome) => valueIn(outcome) === true);
   }
 
