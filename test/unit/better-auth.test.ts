@@ -95,6 +95,16 @@ describe("rateLimitStorage", () => {
     expect(messages).toBe(0);
   });
 
+  it("rateLimitStorage and secondaryStorage count the same key in records of their own", async () => {
+    const limits = rateLimitStorage({ throttr: server.client });
+    const storage = secondaryStorage({ throttr: server.client });
+    const rule = { window: 10, max: 1 };
+    await storage.increment("counted first", 10);
+    expect((await limits.consume("counted first", rule)).allowed).toBe(true);
+    await limits.consume("limited first", rule);
+    expect(await storage.increment("limited first", 10)).toBe(1);
+  });
+
   it("rateLimitStorage checks its options when it is made", () => {
     const throttr = server.client;
     expect(() => rateLimitStorage({ throttr, name: "a b" })).toThrow(RateLimitError);

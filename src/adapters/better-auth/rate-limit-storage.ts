@@ -19,7 +19,7 @@ export interface RateLimitStorageOptions extends Pick<
 > {
   /** The server that decides: a client, or the service binding of a Worker. */
   readonly throttr: LimitBackend;
-  /** Names the limit, as `name` of a RateLimiter; `better-auth` unless given. */
+  /** Names the limit, as `name` of a RateLimiter; `better-auth-limit` unless given. */
   readonly name?: string;
 }
 
@@ -49,6 +49,9 @@ const OPTIONS: FieldNames<RateLimitStorageOptions> = {
   cache: true,
 };
 
+/** Not `better-auth`: better-auth counts the same keys in the secondary storage, whose prefix is `better-auth:`. */
+const NAME = "better-auth-limit";
+
 /**
  * `rateLimit.customStorage` of better-auth: one call to the server decides and counts, so that concurrent requests can't
  * pass on one count. A window begins with the first request that it counts; refused requests are not counted.
@@ -68,7 +71,7 @@ const OPTIONS: FieldNames<RateLimitStorageOptions> = {
 export function rateLimitStorage(options: RateLimitStorageOptions): {
   consume(key: string, rule: Rule): Promise<RateLimitDecision>;
 } {
-  const { name = "better-auth", cache = false, ...others } = optionsOf(options, OPTIONS);
+  const { name = NAME, cache = false, ...others } = optionsOf(options, OPTIONS);
   // Limiters are made for each rule: rules may depend on the request.
   const shared = { ...others, name, cache: cache === true ? new RefusalCache() : cache };
   const limiterOf = (limit: number, windowMs: number): RateLimiter =>
