@@ -19,6 +19,7 @@ import { EngineServer, ENGINE_START_MS } from "../support/client/engine-client.t
 import { settle } from "../support/rate-limits/backend.ts";
 import { runs } from "../support/runs.ts";
 
+const decoder = new TextDecoder();
 const YEAR_MS = 365 * 86_400_000;
 
 let server: EngineServer;
@@ -197,7 +198,37 @@ describe("the limiter", () => {
       expect((await bare.consume(key)).consumedPoints).toBe(1);
       expect((await bare.consume(key)).consumedPoints).toBe(2);
     }
-    await expect(bare.consume("")).rejects.toMatchObject({ code: "key_invalid" });
+  });
+
+  it("each record's name begins with keyPrefix and a colon, whatever the key", async () => {
+    const keys = ["203.0.113.7", "/login", "f".repeat(64), "", 7];
+    for (const keyPrefix of [undefined, "login attempts/é", ""]) {
+      const limiter = limiterOf({ ...(keyPrefix !== undefined && { keyPrefix }) });
+      for (const key of keys) {
+        expect((await limiter.consume(key)).consumedPoints).toBe(1);
+        expect((await limiter.get(key))!.consumedPoints).toBe(1);
+      }
+    }
+    const named = async (prefix: string) =>
+      (await server.client.exportPage({ prefix })).records.map(({ key }) =>
+        decoder.decode(key as Uint8Array),
+      );
+    expect((await named("rlflx:")).toSorted()).toEqual([
+      "rlflx:",
+      "rlflx:.+2Flogin",
+      "rlflx:203.0.113.7",
+      "rlflx:7",
+      `rlflx:${"f".repeat(64)}`,
+    ]);
+    expect(await named("login attempts/é:")).toHaveLength(keys.length);
+    expect(await named("")).toHaveLength(3 * keys.length);
+  });
+
+  it("keyPrefix has at most 127 bytes of well-formed text", () => {
+    expect(() => limiterOf({ keyPrefix: "x".repeat(127) })).not.toThrow();
+    for (const keyPrefix of ["x".repeat(128), "ü".repeat(64), "\ud800"]) {
+      expect(() => limiterOf({ keyPrefix })).toThrow(/^configuration_invalid: keyPrefix: /);
+    }
   });
 
   it("points that are no integers are an error, and count nothing", async () => {

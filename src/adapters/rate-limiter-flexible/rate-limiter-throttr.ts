@@ -13,10 +13,10 @@ import StoreAbstract from "rate-limiter-flexible/lib/RateLimiterStoreAbstract.js
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
 import type { ThrottrService } from "../../wire/edge/service.ts";
-import { encodeKey } from "../../ratelimit/key.ts";
 import { BoundedCalls, valueIn } from "../shared/bounded-calls.ts";
 import { count } from "../shared/counting.ts";
 import { FOREVER_MS, wholeMs } from "../shared/lifetime.ts";
+import { checkPrefix, recordKey } from "../shared/prefix.ts";
 
 /**
  * What the limiter needs of a server: a client and a service binding both have it.
@@ -89,8 +89,13 @@ const Base: typeof RateLimiterStoreAbstract = StoreAbstract;
 export class RateLimiterThrottr extends Base {
   readonly #throttr: PointsBackend;
   readonly #calls: BoundedCalls;
+  /** Begins the name of each record. Only the key behind it is encoded, so that rights to a prefix reach all of them. */
+  readonly #prefix: string;
 
-  /** @throws Error without a `storeClient`; ThrottrError `option_invalid`; what the library throws for its options */
+  /**
+   * @throws Error without a `storeClient`; ThrottrError `option_invalid`; RateLimitError `configuration_invalid` for a
+   * `keyPrefix` above 127 bytes; what the library throws for its options
+   */
   constructor(options: RateLimiterThrottrOptions) {
     super(options);
     const { storeClient, timeoutMs } = options;
@@ -98,6 +103,8 @@ export class RateLimiterThrottr extends Base {
     if (storeClient == null) throw new Error("storeClient is not set");
     this.#throttr = storeClient;
     this.#calls = new BoundedCalls({ timeoutMs });
+    const { keyPrefix } = this;
+    this.#prefix = keyPrefix === "" ? "" : checkPrefix(keyPrefix, "keyPrefix", ":");
   }
 
   // The names and parameters of these four are those of the library, which calls them.
@@ -146,7 +153,7 @@ export class RateLimiterThrottr extends Base {
   }
 
   async #call<Answer>(rlKey: Key, call: (record: string) => Promise<Answer>): Promise<Answer> {
-    const record = await encodeKey(String(rlKey));
+    const record = await recordKey(this.#prefix, String(rlKey).slice(this.#prefix.length));
     return await this.#calls.run(async () => await call(record));
   }
 }

@@ -4,11 +4,19 @@ import { configurationInvalid } from "../../wire/ratelimit/error.ts";
 
 const PREFIX_BYTES_MAX = 128;
 
-/** @throws RateLimitError `configuration_invalid` for anything but text of 1 to 128 bytes */
-export function checkPrefix(prefix: string): string {
-  const bytes = typeof prefix === "string" ? new TextEncoder().encode(prefix).length : 0;
-  if (bytes >= 1 && bytes <= PREFIX_BYTES_MAX) return prefix;
-  throw configurationInvalid("prefix", `expected text of 1 to ${PREFIX_BYTES_MAX} bytes`, prefix);
+/**
+ * The prefix of records: an option, and what ends it.
+ *
+ * @param field the name of the option, for the message
+ * @param end of the prefix, in ASCII, behind the option
+ * @throws RateLimitError `configuration_invalid` for anything but well-formed text, or a prefix beyond 128 bytes
+ */
+export function checkPrefix(option: string, field = "prefix", end = ""): string {
+  const bytesMax = PREFIX_BYTES_MAX - end.length;
+  const isText = typeof option === "string" && option.isWellFormed();
+  const bytes = isText ? new TextEncoder().encode(option).length : 0;
+  if (bytes >= 1 && bytes <= bytesMax) return option + end;
+  throw configurationInvalid(field, `expected well-formed text of 1 to ${bytesMax} bytes`, option);
 }
 
 /** The key of a record: the prefix, and any text, encoded. Empty text is the prefix alone, which no other text becomes. */

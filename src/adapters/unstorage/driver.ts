@@ -118,7 +118,7 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
   const known = optionsOf(options, OPTIONS);
   const { throttr, base = "unstorage", ttl, ...others } = known;
   const { channel, subscriber, onWatchError = rethrow, ...limits } = others;
-  const prefix = checkPrefix(`${base}:`);
+  const prefix = checkPrefix(base, "base", ":");
   if (ttl !== undefined) integerOf(ttl, "ttl", 1, Number.MAX_SAFE_INTEGER, "option_invalid");
   const calls = new BoundedCalls(limits);
   const store = new RecordStore(checkBackend(throttr), calls);
