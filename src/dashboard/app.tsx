@@ -171,6 +171,7 @@ function Opened({
   const name = place ?? screens[0] ?? "overview";
   const isHelping = useStore(helpStore);
   const { title, Screen } = SCREENS[name];
+  const key = `${name} ${session.number}`;
   useEffect(() => {
     document.title = `${title} · Throttr Edge`;
   }, [title]);
@@ -189,10 +190,10 @@ function Opened({
       <Side session={session} screens={screens} name={shownAs(name, screens)} />
       <main id="screen" class={`screen ${name}`}>
         <ErrorBoundary
-          key={name}
+          key={key}
           fallbackRender={(error: Error) => <Failure error={failureOf(error)} />}
         >
-          <Screen key={name} session={session} />
+          <Screen key={key} session={session} />
         </ErrorBoundary>
       </main>
       <Notice />

@@ -1,5 +1,5 @@
 /** Hooks that screens share: loading data, running an action, counting seconds; and the notice at the bottom. */
-import { useRef, useState } from "hono/jsx/dom";
+import { useMemo, useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 import type { ThrottrError } from "../client/index.ts";
 import { isUnreached } from "./rights.ts";
@@ -100,6 +100,18 @@ export function useListed<Value extends object>(
 ): Loaded<Value> {
   const everyMs = useStore(refreshStore);
   return useLoaded(load, inputs, everyMs === 0 ? null : everyMs);
+}
+
+/**
+ * The pages of a list that its reader has turned, by their cursors: empty on the first page.
+ *
+ * @param list what is listed, such as its filters; the cursors of one list are not those of another
+ */
+export function usePages<Cursor>(
+  list: string,
+): [cursors: readonly Cursor[], turn: (cursors: readonly Cursor[]) => void] {
+  const store = useMemo(() => new Store<readonly Cursor[]>([]), [list]);
+  return [useStore(store), (cursors) => store.set(cursors)];
 }
 
 /** Refreshes all data of the open screen: the shortcut `r`. */

@@ -29,6 +29,8 @@ const TOKEN_CODES = [
 ];
 
 export interface Session {
+  /** Another one for each session that this page opens. A screen keeps its state for one session only. */
+  readonly number: number;
   /** Null where the server lets this page in without one: it is open, or the application around it has a session. */
   readonly token: string | null;
   /** No real token was shown: none at all, or the name of a namespace in its place. */
@@ -55,12 +57,13 @@ export const sessionStore = new Store<SessionState>({ status: "checking" });
 export async function openSession(): Promise<void> {
   const [token, namespace] = [readToken(), namespaceInAddress()];
   if (namespace === null) return void (await signIn(token));
-  const named = credentialsFor(token, namespace);
   try {
-    await enter(named);
-  } catch {
+    await enter(credentialsFor(token, namespace));
+  } catch (thrown) {
+    const error = ThrottrError.from(thrown, "failed");
     // Most often the token is for one namespace: then that one is shown, or the reason why not.
-    await signIn(token);
+    if (TOKEN_CODES.includes(error.code)) await signIn(token);
+    else leaveFor({ status: "failed", error });
   }
 }
 
@@ -83,10 +86,11 @@ export async function chooseNamespace(
   { token, grant, mustChoose }: Session,
   name: string,
 ): Promise<ThrottrError | null> {
-  // Back leads to the namespace that was open, which the address need not have named.
-  if (!mustChoose) putNamespaceInAddress(grant.namespace);
-  putNamespaceInAddress(name, true);
-  return await signIn(credentialsFor(token, name));
+  return await signIn(credentialsFor(token, name), () => {
+    // Back leads to the namespace that was open, which the address need not have named.
+    if (!mustChoose) putNamespaceInAddress(grant.namespace);
+    putNamespaceInAddress(name, true);
+  });
 }
 
 /** Goes on without the token, where the server lets anyone in; else asks for one. */
@@ -100,11 +104,15 @@ export async function signOut(): Promise<void> {
 /**
  * Opens the dashboard with a token, or without one, and keeps it for this tab if the server takes it.
  *
+ * @param nameInAddress changes the address before the session opens
  * @returns why it is not taken; a session that was open before then goes on
  */
-export async function signIn(token: string | null): Promise<ThrottrError | null> {
+export async function signIn(
+  token: string | null,
+  nameInAddress = renameInAddress,
+): Promise<ThrottrError | null> {
   try {
-    await enter(token);
+    await enter(token, nameInAddress);
     return null;
   } catch (thrown) {
     const { value } = sessionStore;
@@ -122,7 +130,7 @@ export async function signIn(token: string | null): Promise<ThrottrError | null>
 }
 
 /** @throws ThrottrError as the server refuses the token */
-async function enter(token: string | null): Promise<void> {
+async function enter(token: string | null, nameInAddress = renameInAddress): Promise<void> {
   const grant = await jsonOf<Grant>({ token }, "/v1/access");
   const others = token === null ? await namespacesInstead(grant) : [];
   if (others.length === 1) {
@@ -131,10 +139,15 @@ async function enter(token: string | null): Promise<void> {
   }
   const { value } = sessionStore;
   keepToken(token);
-  if (namespaceInAddress() !== null) putNamespaceInAddress(grant.namespace);
+  nameInAddress(grant);
   const mustChoose = grant.namespace === ALL || others.length > 1;
   sessionStore.set({ status: "open", session: sessionOf(token, grant, mustChoose) });
   if (value.status === "open") await value.session.throttr.close();
+}
+
+/** An address that names a namespace names the one that the server gives. */
+function renameInAddress({ namespace }: Grant): void {
+  if (namespaceInAddress() !== null) putNamespaceInAddress(namespace);
 }
 
 /**
@@ -158,13 +171,18 @@ async function namespacesInstead({
 function sessionOf(token: string | null, grant: Grant, mustChoose: boolean): Session {
   const isWithoutToken = token === null || token.startsWith(OPEN_NAMESPACE);
   const throttr = new ThrottrClient(http(urlOf(DOOR_PATH), token === null ? {} : { token }));
-  return { token, isWithoutToken, grant, mustChoose, throttr };
+  return { number: ++sessionsOpened, token, isWithoutToken, grant, mustChoose, throttr };
 }
 
-function ask(error: ThrottrError | null): void {
+let sessionsOpened = 0;
+
+const ask = (error: ThrottrError | null): void => leaveFor({ status: "asking", error });
+
+/** Ends the session, if one is open. */
+function leaveFor(state: SessionState): void {
   const { value } = sessionStore;
   if (value.status === "open") void value.session.throttr.close();
-  sessionStore.set({ status: "asking", error });
+  sessionStore.set(state);
 }
 
 /** What went wrong, as it can be shown. An error that the token is to blame for ends the session. */

@@ -1,9 +1,11 @@
 /** The dashboard on an open server whose records are not in the namespace `default`. */
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { http, ThrottrClient } from "../../src/client/index.ts";
 import { startDashboard, type Dashboard } from "../support/process/dashboard-browser.ts";
 import {
   button,
+  dialogOf,
   eventually,
   gone,
   IN_BROWSER,
@@ -20,6 +22,24 @@ let dashboard: Dashboard;
 const pages = new Pages();
 
 const open = async (path: string): Promise<Page> => await pages.open(dashboard, undefined, path);
+
+/** Creates counters in a namespace, with three digits behind the prefix. */
+async function count(namespace: string, prefix: string, amount: number): Promise<void> {
+  const throttr = new ThrottrClient(http(dashboard.url, { token: `namespace.${namespace}` }));
+  const keys = Array.from({ length: amount }, (_, i) => prefix + String(i).padStart(3, "0"));
+  await Promise.all(keys.map((key) => throttr.increment(key, { ttlMs: 3_600_000 })));
+  await throttr.close();
+}
+
+/** Chooses a namespace in the list behind the name of the one that is open. */
+async function choose(page: Page, namespace: string): Promise<void> {
+  await openList(page);
+  await button(dialogOf(page), namespace).click();
+  await gone(page.locator("dialog[open]"));
+  await see(page.locator(".rights"), namespace);
+}
+
+const openList = async (page: Page): Promise<void> => await button(page, /choose another$/).click();
 
 /** Asks a limit in a namespace, and waits until the server lists the namespace. */
 async function use(namespace: string): Promise<void> {
@@ -82,5 +102,74 @@ describe("the dashboard of an open server, without a namespace in its address", 
     await see(page.locator(".rights"), "default");
     await gone(page.locator(".choices"));
     expect(page.url()).not.toContain("namespace=");
+  });
+
+  it("each namespace has its own pages: another one begins with its first", async () => {
+    await count("my-app", "mine:", 60);
+    await count("shop", "theirs:", 60);
+    const page = await open("/dashboard?namespace=my-app#records");
+    await row(page, "mine:000").waitFor();
+    await button(page, "Next").click();
+    await see(page, "Page 2");
+    await choose(page, "shop");
+    await see(page, "Page 1");
+    await row(page, "theirs:000").waitFor();
+    await button(page, "Next").click();
+    await see(page, "Page 2");
+    await page.goBack();
+    await see(page.locator(".rights"), "my-app");
+    await see(page, "Page 1");
+    await row(page, "mine:000").waitFor();
+  });
+
+  it("all keys are listed from the first on after the second page of a prefix", async () => {
+    await count("my-app", "mine:", 60);
+    const page = await open("/dashboard?namespace=my-app#records?prefix=mine:");
+    await button(page, "Next").click();
+    await see(page, "Page 2");
+    await page.getByRole("link", { name: "Records" }).click();
+    await see(page, "All keys");
+    await see(page, "Page 1");
+    await row(page, "api:ada").waitFor();
+  });
+
+  it("a limiter that the chosen namespace does not have shows nothing of the one before", async () => {
+    const page = await open("/dashboard?namespace=my-app#limits?limit=api");
+    await see(page.locator(".tile"), "Refused per second");
+    await openList(page);
+    await page.locator("#namespace-filter").fill("nothing-here");
+    await button(dialogOf(page), "Open nothing-here").click();
+    await see(page, "No shard has counted a limiter of this name.");
+    await gone(page.locator(".tile"));
+  });
+
+  it("a server that is restarting opens the namespace that the address names, and no other", async () => {
+    const page = await open("/dashboard?namespace=shop#limits");
+    await row(page, "api").first().waitFor();
+    let asked = 0;
+    await page.route("**/v1/access", async (route) => {
+      if (asked++ === 0) await route.abort("connectionrefused");
+      else await route.fallback();
+    });
+    await page.reload();
+    await see(page, "The server cannot be reached. Retrying…");
+    await row(page, "api").first().waitFor();
+    await see(page.locator(".rights"), "shop");
+    expect(page.url()).toMatch(/\/dashboard\?namespace=shop#limits$/);
+  });
+
+  it("the address names a chosen namespace only once the server has let the page in", async () => {
+    const page = await open("/dashboard?namespace=shop#limits");
+    await row(page, "api").first().waitFor();
+    await page.route("**/v1/access", async (route) => await route.abort("connectionrefused"));
+    await openList(page);
+    await button(dialogOf(page), "my-app").click();
+    await see(dialogOf(page), /The server cannot be reached/);
+    expect(page.url()).toMatch(/\/dashboard\?namespace=shop#limits$/);
+    await page.unroute("**/v1/access");
+    await button(dialogOf(page), "my-app").click();
+    await gone(page.locator("dialog[open]"));
+    await see(page.locator(".rights"), "my-app");
+    expect(page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
   });
 });

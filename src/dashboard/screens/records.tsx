@@ -17,7 +17,7 @@ import {
   Table,
 } from "../controls/index.ts";
 import { formatBytes, formatCount } from "../format.ts";
-import { useListed } from "../hooks.ts";
+import { useListed, usePages } from "../hooks.ts";
 import { limiterStateOf, type LimiterState } from "../limiter-state.ts";
 import { useOpened, useTextParameter } from "../place.ts";
 import { lacksScope, type Session } from "../session.ts";
@@ -52,7 +52,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
   const [prefix, setPrefix] = useTextParameter("prefix");
   const [kind, setKind] = useTextParameter("kind");
   const [openedKey, open] = useOpened("record");
-  const [cursors, setCursors] = useState<readonly Uint8Array[]>([]);
+  const [cursors, turn] = usePages<Uint8Array>(`${kind} ${prefix}`);
   const [isNew, setNew] = useState(false);
   const isReadable = !lacksScope(session, "read");
   const page = useListed(
@@ -61,10 +61,6 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
       : null,
     [session, prefix, kind, cursors],
   );
-  const fromFirst = (filter: (text: string) => void) => (text: string) => {
-    setCursors([]);
-    filter(text);
-  };
   const isFiltered = prefix !== "" || kind !== "";
   const openedName = openedKey === null ? null : nameText(openedKey);
   const listed = page.value?.rows.find(({ key }) => nameText(key) === openedName);
@@ -83,7 +79,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
               label="Prefix of keys"
               placeholder="Prefix, such as user:"
               value={prefix}
-              onText={fromFirst(setPrefix)}
+              onText={setPrefix}
             />
             <Choice
               label="Kind"
@@ -91,7 +87,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
               options={KINDS}
               value={kind}
               isLabelHidden
-              onChoice={fromFirst(setKind)}
+              onChoice={setKind}
             />
           </div>
           <Loading of={page} rows={8}>
@@ -112,12 +108,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
               )
             }
           </Loading>
-          <Pager
-            cursors={cursors}
-            next={page.value?.cursor ?? null}
-            isNumbered
-            onTurn={setCursors}
-          />
+          <Pager cursors={cursors} next={page.value?.cursor ?? null} isNumbered onTurn={turn} />
         </Card>
       </Allowed>
       {openedKey === null ? null : (
