@@ -337,12 +337,36 @@ ${MODULE}`;
     );
   });
 
-  it.each([`${LINE}${MODULE}`, `import { throttrEdge } from "throttr-edge/worker";\n${MODULE}`])(
-    "a module that names Throttr's is left as it is: %j",
+  const PACKAGE = 'from "throttr-edge/worker";\n';
+  it.each([
+    LINE,
+    `export * ${PACKAGE}`,
+    `import { Shard, Hub as Mine } ${PACKAGE}export { Shard, Mine as Hub };\n`,
+    `import { throttrEdge } ${PACKAGE}export const { Shard, Hub } = throttrEdge();\n`,
+    `import { throttrEdge } ${PACKAGE}const { Shard } = throttrEdge();\nexport { Shard };\n`,
+    `import { throttrEdge } ${PACKAGE}const edge = throttrEdge({ classes: { Shard: "My" } });\nexport const My = edge.Shard;\n`,
+  ])("a module that exports Throttr's classes is left as it is: %j", (text) => {
+    expect(edited(text + MODULE)).toBe("present");
+  });
+
+  it.each([`import { routeThrottr, throttr } ${PACKAGE}`, `// ${LINE}`, `/* ${LINE} */\n`])(
+    "a module that names Throttr's, and exports none of its classes, gets the line: %j",
     (text) => {
-      expect(edited(text)).toBe("present");
+      expect(edited(text + MODULE)).toContain(`\n${LINE}`);
     },
   );
+
+  it.each([
+    `import { throttrEdge } ${PACKAGE}`,
+    `import { Shard as Base } ${PACKAGE}export class Shard extends Base {}\n`,
+    `import { throttr } ${PACKAGE}export * from "./objects";\n`,
+  ])("a module that may export Throttr's classes unseen is not edited: %j", (text) => {
+    expect(edited(text + MODULE)).toBe("unsafe");
+  });
+
+  it("lines that import what a module has imported are not added to it", () => {
+    expect(edited(`import { throttr } ${PACKAGE}${MODULE}`, "My")).toBe("unsafe");
+  });
 
   it.each([
     'addEventListener("fetch", () => {});\n',
@@ -452,6 +476,42 @@ describe("the command init", () => {
     expect(read(path, "wrangler.json")).toBe(text);
   });
 
+  it("each environment's own module gets the line, and one of several environments only once", async () => {
+    const staging =
+      '"staging": { "main": "src/staging.ts" }, "next": { "main": "./src/staging.ts" }';
+    const built = '"built": { "main": "dist/worker.js" }';
+    const path = folderWith({
+      "wrangler.json": config.replace(" }", `, "env": { ${staging}, ${built} } }`),
+      "src/index.ts": MODULE,
+      "src/staging.ts": MODULE,
+    });
+    const first = await init(path, "--yes");
+    expect(first.printed.err).toContain(
+      'Add to dist/worker.js, or to a module that "env.built.main" names instead',
+    );
+    expect(read(path, "src/index.ts")).toBe(`${MODULE}\n${LINE}`);
+    expect(read(path, "src/staging.ts")).toBe(`${MODULE}\n${LINE}`);
+    expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
+  });
+
+  it.each([
+    [
+      '{ "main": "src/index.ts", "env": { "staging": { "main": "src/none.ts" } } }\n',
+      /src\/none\.ts, which "env\.staging\.main" of .* names, does not exist/,
+    ],
+    [
+      '{ "env": { "staging": { "main": "src/index.ts" } } }\n',
+      /has a "main" in environments alone \(env\.staging\.main\)/,
+    ],
+  ])("a main of an environment is missed by its name: %s", async (text, message) => {
+    const path = folderWith({ "wrangler.json": text, "src/index.ts": MODULE });
+    const { exitCode, printed } = await init(path, "--yes");
+    expect(exitCode).toBe(2);
+    expect(printed.err).toMatch(/^throttr-edge: main_missing: /);
+    expect(printed.err).toMatch(message);
+    expect(read(path, "src/index.ts")).toBe(MODULE);
+  });
+
   it("init prints the line for a module that a tool writes", async () => {
     const path = folderWith({ "wrangler.json": config.replace("src/index.ts", ".out/worker.js") });
     const { exitCode, printed } = await init(path, "--yes");
@@ -509,6 +569,41 @@ describe("the command init", () => {
     expect(read(path, "src/index.ts")).toBe(line + MODULE);
   });
 
+  it("a Worker that calls Throttr and exports none of its classes gets the line that it lacks", async () => {
+    const text = `import { throttr } from "throttr-edge/worker";\n${MODULE}`;
+    const path = folderWith({ "wrangler.json": config, "src/index.ts": text });
+    await init(path, "--yes");
+    expect(read(path, "wrangler.json")).toContain('"Directory"');
+    expect(read(path, "src/index.ts")).toContain(LINE);
+    expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
+  });
+
+  it("init says each time what a module lacks that it can't edit", async () => {
+    const text = `import { throttrEdge } from "throttr-edge/worker";\n${MODULE}`;
+    const path = folderWith({ "wrangler.json": config, "src/index.ts": text });
+    for (const round of [1, 2]) {
+      const { printed } = await init(path, "--yes");
+      expect([round, printed.err]).toEqual([round, expect.stringContaining(`:\n\n${LINE}`)]);
+    }
+    expect(read(path, "src/index.ts")).toBe(text);
+  });
+
+  it("a new project has its classes under the names that --class-prefix gives", async () => {
+    const path = join(folder, "prefixed");
+    await init(path, "--yes", "--class-prefix", "My");
+    const declared = [...read(path, "wrangler.jsonc").matchAll(/"(\w+)": \{ "type"/g)];
+    expect(declared.map(([, name]) => name)).toEqual([
+      "MyShard",
+      "MyHub",
+      "MyChannel",
+      "MyDirectory",
+    ]);
+    expect(read(path, "src/index.ts")).toContain("Hub: MyHub");
+    expect(read(path, "src/index.ts").match(/\bthrottr, routeThrottr\b/g)).toHaveLength(1);
+    expect(read(path, "src/index.ts")).not.toContain("import { routeThrottr");
+    expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
+  });
+
   it("init creates a project in a folder that is not there, for scripts in JSON", async () => {
     const path = join(folder, "My App!");
     const { exitCode, printed } = await init(path, "--yes", "--json");
@@ -540,7 +635,7 @@ describe("the command init", () => {
     ["22.12.0", undefined],
     ["24.0.0", undefined],
   ])("a new project on Node %s depends on Node %s", (nodeVersion, node) => {
-    const [manifest] = newProject(join(folder, `node-${nodeVersion}`), nodeVersion);
+    const [manifest] = newProject(join(folder, `node-${nodeVersion}`), "", nodeVersion);
     const { devDependencies } = JSON.parse(manifest!.after) as {
       devDependencies: Record<string, string>;
     };

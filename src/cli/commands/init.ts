@@ -4,11 +4,10 @@
  *
  * It shows all changes as a diff and asks before it writes any of them.
  */
-import { dirname, extname, relative, resolve } from "node:path";
+import { relative, resolve } from "node:path";
 import { InvalidArgumentError, type Command } from "commander";
 import type { ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
-import { textIfThere } from "../files.ts";
 import { isInteractive } from "../host.ts";
 import {
   checkedConfig,
@@ -19,17 +18,11 @@ import {
   prefixIn,
   type ClassName,
   type ClassNames,
-  type WranglerConfig,
 } from "../init/additions.ts";
 import { configPathIn, readConfig, textWith } from "../init/config-file.ts";
 import { diffOf } from "../init/diff.ts";
-import {
-  exportedClasses,
-  exportLines,
-  hasExportLine,
-  withExportLine,
-  type MainEdit,
-} from "../init/main-file.ts";
+import { classesIn, exportLines, hasClasses } from "../init/main-file.ts";
+import { assertMains, mainEdit, mainsOf, type Main } from "../init/mains.ts";
 import { DEV_PORT, newProject } from "../init/new-project.ts";
 import { nextSteps } from "../init/next-steps.ts";
 import { writeFiles, type FileChange } from "../init/write-files.ts";
@@ -50,11 +43,6 @@ interface InitPlan {
   /** For the person, after the changes. */
   readonly notes: readonly string[];
 }
-
-/** Modules that can export classes. */
-const SCRIPTS = [".ts", ".mts", ".tsx", ".js", ".mjs", ".jsx"];
-/** Folders that tools write: an edit there would be gone with the next build. */
-const GENERATED = /(^|\/)(node_modules|dist|build|\.[^/.][^/]*)\//;
 
 export function addInit(program: Command): void {
   const command = program
@@ -79,7 +67,10 @@ async function init(
 ): Promise<ExitCode | void> {
   const { output } = invocation;
   const path = options.config ?? configPathIn(folder);
-  const plan = path === null ? projectPlan(folder) : await configPlan(invocation, options, path);
+  const plan =
+    path === null
+      ? projectPlan(folder, options.classPrefix ?? "")
+      : await configPlan(invocation, options, path);
   if (plan.changes.length > 0) {
     for (const change of plan.changes) await showDiff(invocation, change);
     const question = `Write ${plan.changes.length === 1 ? "this change" : "these changes"}?`;
@@ -94,14 +85,17 @@ async function init(
 }
 
 /** A project in a folder without a configuration. */
-function projectPlan(folder: string): InitPlan {
+function projectPlan(folder: string, prefix: string): InitPlan {
   const steps = [
     ...(resolve(folder) === process.cwd() ? [] : [`cd ${folder}`]),
     "npm install",
     `npm run dev    # http://127.0.0.1:${DEV_PORT}: the eleventh request within a minute gets a 429`,
     `               # http://127.0.0.1:${DEV_PORT}/throttr-edge/dashboard shows it`,
   ];
-  return { changes: newProject(folder), notes: ["Next:", ...steps.map((step) => `  ${step}`)] };
+  return {
+    changes: newProject(folder, prefix),
+    notes: ["Next:", ...steps.map((step) => `  ${step}`)],
+  };
 }
 
 /** What a project with a configuration lacks. */
@@ -113,23 +107,46 @@ async function configPlan(
   const file = readConfig(path);
   const shown = shownPath(path);
   const config = checkedConfig(file.config, shown);
-  const main = mainOf(config, path);
-  const exported = exportedClasses(main.text ?? "");
-  assertPrefix(options.classPrefix, exported, main.shown);
+  const mains = mainsOf(config, path);
+  const exported = mains.map(({ text }) => classesIn(text ?? ""));
+  mains.forEach((main, at) => assertPrefix(options.classPrefix, exported[at]!, main.shown));
   const prefix = options.classPrefix ?? prefixIn(config) ?? "";
   const additions = missingIn(config, shown, {
-    classes: Object.keys(exported).length > 0 ? exported : prefixed(prefix),
+    classes: exported.find((classes) => Object.keys(classes).length > 0) ?? prefixed(prefix),
     raisesDate: await raisesDate(invocation, options, oldDatesOf(config)),
-    hasExportLine: main.text !== null && hasExportLine(main.text),
+    hasExportLine: mains.some(({ text }) => text !== null && hasClasses(text)),
   });
-  const edit = mainEdit(main, prefix, shown);
+  const main = assertMains(mains, shown);
+  const edits = mains.map((one) => editOf(one, prefix));
   const changes = [
     { path, before: file.text, after: textWith(file, additions) },
-    ...(edit.kind === "edited" ? [{ path: main.path, before: main.text, after: edit.text }] : []),
+    ...edits.flatMap(({ change }) => change ?? []),
   ].filter(({ before, after }) => before !== after);
-  const module = edit.kind === "unsafe" ? "your module" : main.shown;
+  const module = edits[0]!.note === null ? main.shown : "your module";
   const next = changes.length === 0 ? [] : nextSteps(config.name, module, prefix !== "");
-  return { changes, notes: [...notesOf(edit, main.shown, prefix), ...next] };
+  return { changes, notes: [...edits.flatMap(({ note }) => note ?? []), ...next] };
+}
+
+/** The change of a module, or the lines for the person who changes it instead; neither where it has the classes. */
+interface ModuleEdit {
+  readonly change: FileChange | null;
+  readonly note: readonly string[] | null;
+}
+
+/** @throws UsageError `class_taken` */
+function editOf(main: Main, prefix: string): ModuleEdit {
+  const { path, shown, field, text } = main;
+  const edit = mainEdit(main, shownPath(path), prefix);
+  switch (edit.kind) {
+    case "present":
+      return { change: null, note: null };
+    case "edited":
+      return { change: { path, before: text, after: edit.text }, note: null };
+    case "unsafe": {
+      const where = `Add to ${shown}, or to a module that "${field}" names instead:`;
+      return { change: null, note: [`${edit.reason}. ${where}`, "", exportLines(prefix)] };
+    }
+  }
 }
 
 /**
@@ -159,56 +176,6 @@ async function raisesDate(
   if (yes === true || !isInteractive(host) || output.isJson) return false;
   const question = `Raise compatibility_date from ${dates.join(", ")} to ${EXPORTS_DATE}? It changes how the runtime treats all of your Worker. No: four bindings are added instead.`;
   return await isConfirmed(invocation, question, undefined);
-}
-
-/** The module that `main` names. */
-interface Main {
-  readonly path: string;
-  readonly shown: string;
-  /** A script that no tool writes. */
-  readonly isEditable: boolean;
-  /** Null where it is not editable, or not there. */
-  readonly text: string | null;
-}
-
-function mainOf({ main = "" }: WranglerConfig, configPath: string): Main {
-  const path = resolve(dirname(configPath), main);
-  const isEditable = SCRIPTS.includes(extname(main)) && !GENERATED.test(main);
-  return { path, shown: main, isEditable, text: isEditable ? textIfThere(path) : null };
-}
-
-/** @throws UsageError `main_missing`: classes that no module exports would break the deployment; and `class_taken` */
-function mainEdit(
-  { text, path, shown, isEditable }: Main,
-  prefix: string,
-  config: string,
-): MainEdit {
-  if (text !== null) return withExportLine(text, shownPath(path), prefix);
-  if (shown === "") {
-    throw new UsageError(
-      "main_missing",
-      `${config} has no "main": a Worker of assets alone has no module that could export Throttr's objects: create one, name it as "main", and run init again`,
-    );
-  }
-  if (isEditable) {
-    throw new UsageError(
-      "main_missing",
-      `${shown}, which "main" of ${config} names, does not exist: create it, and run init again`,
-    );
-  }
-  return {
-    kind: "unsafe",
-    reason: "the Worker's own module is not one that this command can edit",
-  };
-}
-
-function notesOf(edit: MainEdit, shown: string, prefix: string): string[] {
-  if (edit.kind !== "unsafe") return [];
-  return [
-    `${edit.reason}. Add to ${shown}, or to a module that "main" names instead:`,
-    "",
-    exportLines(prefix),
-  ];
 }
 
 async function showDiff(

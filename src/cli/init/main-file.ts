@@ -5,17 +5,13 @@
  * only where the text leaves no doubt; elsewhere a person gets the line to add.
  */
 import { CLASSES, classTaken, type ClassNames } from "./additions.ts";
-
-const MODULE = "throttr-edge/worker";
+import { exportedClasses, listedExports, mayExportClasses, MODULE } from "./exported-classes.ts";
 
 /** What to do with a module. */
 export type MainEdit =
   | { readonly kind: "present" }
   | { readonly kind: "edited"; readonly text: string }
   | { readonly kind: "unsafe"; readonly reason: string };
-
-/** Whether a module exports something of Throttr's already; what exactly is its author's matter. */
-export const hasExportLine = (text: string): boolean => text.includes(MODULE);
 
 /** The lines that export the classes. */
 export function exportLines(prefix: string): string {
@@ -31,36 +27,14 @@ export function exportLines(prefix: string): string {
   ].join("\n");
 }
 
-/** Lists of exports, and what they are exported from; and those of a call of `throttrEdge`. */
-const EXPORT_LIST = /\bexport\s*\{([^}]*)\}(?:\s*from\s*["']([^"'\n]+)["'])?/g;
-const EXPORT_CALL = /\bexport\s+const\s*\{([^}]*)\}\s*=\s*throttrEdge\b/g;
+/** Throttr's classes that a module exports, by its text. */
+export const classesIn = (text: string): ClassNames => exportedClasses(withoutComments(text));
 
-/**
- * Throttr's classes that a module exports, as far as its text says so; empty where it has none, or exports them in another
- * way.
- */
-export function exportedClasses(text: string): ClassNames {
-  if (!hasExportLine(text)) return {};
+/** Whether a module has Throttr's classes, or could have them in a way that its text does not show. */
+export function hasClasses(text: string): boolean {
   const code = withoutComments(text);
-  const lists = [
-    ...[...code.matchAll(EXPORT_LIST)].filter(([, , from]) => from === MODULE),
-    ...code.matchAll(EXPORT_CALL),
-  ];
-  const exported = new Set(lists.flatMap(([, list = ""]) => list.split(",").map(exportedName)));
-  return Object.fromEntries(
-    CLASSES.flatMap((name) => {
-      const own = new RegExp(`\\b${name}\\s*:\\s*["'](\\w+)["']`).exec(code)?.[1] ?? name;
-      return exported.has(own) ? [[name, own]] : [];
-    }),
-  );
+  return Object.keys(exportedClasses(code)).length > 0 || mayExportClasses(code);
 }
-
-/** The name that an item of a list is exported under. */
-const exportedName = (item: string): string | undefined =>
-  item
-    .trim()
-    .split(/\s+as\s+|\s*:\s*/)
-    .at(-1);
 
 /**
  * Adds the line behind the imports at the head of a module, or at its end when it has none there.
@@ -69,8 +43,15 @@ const exportedName = (item: string): string | undefined =>
  * @throws UsageError `class_taken` when the module exports a class of such a name
  */
 export function withExportLine(text: string, file: string, prefix: string): MainEdit {
-  if (hasExportLine(text)) return { kind: "present" };
   const code = withoutComments(text);
+  if (Object.keys(exportedClasses(code)).length > 0) return { kind: "present" };
+  // The lines for other names import what the module may have imported.
+  if (mayExportClasses(code) || (prefix !== "" && code.includes(MODULE))) {
+    return {
+      kind: "unsafe",
+      reason: `${file} names ${MODULE}, but this command finds no export of its classes there`,
+    };
+  }
   for (const name of CLASSES) {
     if (exportsName(code, prefix + name)) throw classTaken(prefix + name, file);
   }
@@ -96,9 +77,7 @@ function exportsName(code: string, name: string): boolean {
     "m",
   );
   if (declared.test(code)) return true;
-  return [...code.matchAll(/\bexport\s*\{([^}]*)\}/g)].some(([, list = ""]) =>
-    list.split(",").some((item) => exportedName(item) === name),
-  );
+  return listedExports(code).includes(name);
 }
 
 /** Comments become spaces, so that places stay the same. Texts stay as they are: imports name modules by them. */

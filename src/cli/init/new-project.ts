@@ -7,6 +7,7 @@ import { COMPATIBILITY_DATE } from "../serve/configuration.ts";
 import { UsageError } from "../failure.ts";
 import { textIfThere } from "../files.ts";
 import { toolsFor } from "../tools.ts";
+import { CLASSES } from "./additions.ts";
 import { exportLines } from "./main-file.ts";
 import { readConfig, textWith } from "./config-file.ts";
 import { isObject, type Addition, type ConfigObject } from "./json.ts";
@@ -22,14 +23,19 @@ export const OPEN =
 /**
  * The files of a new project in a folder. A package.json that is there keeps what it has.
  *
+ * @param prefix of the names of Throttr's classes
  * @param nodeVersion of the machine: an old one gets a newer Node as a dependency, as wrangler needs it
  * @throws UsageError `file_exists` when another of the files is there
  */
-export function newProject(folder: string, nodeVersion = process.versions.node): FileChange[] {
+export function newProject(
+  folder: string,
+  prefix = "",
+  nodeVersion = process.versions.node,
+): FileChange[] {
   const name = workerNameOf(folder);
   const files = {
-    "wrangler.jsonc": wranglerJsonc(name),
-    "src/index.ts": indexTs(name),
+    "wrangler.jsonc": wranglerJsonc(name, prefix),
+    "src/index.ts": indexTs(name, prefix),
     "tsconfig.json": TSCONFIG,
   };
   const changes = Object.entries(files).map(([file, after]) => {
@@ -126,7 +132,7 @@ function packedFile(lockPath: string): string | null {
   }
 }
 
-const wranglerJsonc = (name: string): string => `{
+const wranglerJsonc = (name: string, prefix: string): string => `{
   "$schema": "node_modules/wrangler/config-schema.json",
   "name": "${name}",
   "main": "src/index.ts",
@@ -136,24 +142,26 @@ const wranglerJsonc = (name: string): string => `{
   "observability": { "enabled": true },
   // The objects that keep Throttr's data.
   "exports": {
-    "Shard": { "type": "durable-object", "storage": "sqlite" },
-    "Hub": { "type": "durable-object", "storage": "sqlite" },
-    "Channel": { "type": "durable-object", "storage": "sqlite" },
-    "Directory": { "type": "durable-object", "storage": "sqlite" }
+${declarations(prefix)}
   }
 }
 `;
 
+const declarations = (prefix: string): string =>
+  CLASSES.map(
+    (name) => `    "${prefix}${name}": { "type": "durable-object", "storage": "sqlite" }`,
+  ).join(",\n");
+
 const indexTs = (
   name: string,
+  prefix: string,
 ): string => `/** A Worker that grants each caller ten requests a minute, with Throttr inside it. */
 import { dashboard } from "throttr-edge/dashboard";
 import { guard } from "throttr-edge/fetch";
 import { fixedWindow, RateLimiter } from "throttr-edge/ratelimit";
-import { routeThrottr, throttr } from "throttr-edge/worker";
-
+${prefix === "" ? 'import { routeThrottr, throttr } from "throttr-edge/worker";\n' : ""}
 // The objects that keep the counts: see "exports" in wrangler.jsonc.
-${exportLines("")}
+${exportLines(prefix)}
 const limiter = new RateLimiter({
   throttr: throttr({ namespace: "${name}" }),
   name: "api",
