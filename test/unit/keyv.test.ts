@@ -86,3 +86,51 @@ it("the store for Keyv gives back values and long keys that begin with a byte or
   for await (const entry of store.iterator()) entries.push(entry);
   expect(entries).toEqual([[key, "\uFEFFvalue"]]);
 });
+
+describe("long namespaces", () => {
+  // A name has 255 bytes: "keyv:", the namespace, ":", and 72 bytes of a key that is hashed.
+  const longest = "n".repeat(177);
+
+  it.each([
+    ["5", Keyv],
+    ["6", Keyv6 as unknown as typeof Keyv],
+  ])("Keyv %s keeps values in the longest namespace", async (_version, make) => {
+    const store = new KeyvThrottr({ throttr: server.client });
+    const keyv = new make({ store, namespace: longest, throwOnErrors: true });
+    for (const key of ["k", "k".repeat(1_000)]) {
+      await keyv.set(key, key);
+      expect(await keyv.get(key)).toBe(key);
+    }
+  });
+
+  it("the store for Keyv counts the escapes of a namespace, and the bytes of its prefix", async () => {
+    const open = (namespace: string, prefix: string): KeyvThrottr =>
+      Object.assign(new KeyvThrottr({ throttr: server.client, prefix }), { namespace });
+    for (const [namespace, prefix] of [
+      [":".repeat(59), "keyv:"],
+      ["ü".repeat(27), "p".repeat(128)],
+    ] as const) {
+      expect(await open(namespace, prefix).set("k".repeat(300), "x")).toBe(true);
+      await expect(open(`${namespace}:`, prefix).get("k")).rejects.toMatchObject({
+        code: "namespace_invalid",
+      });
+    }
+  });
+
+  it("the store for Keyv rejects each call of a namespace that it can't use, and names the namespace", async () => {
+    for (const namespace of [`${longest}n`, "\ud800"]) {
+      const store = new KeyvThrottr({ throttr: server.client });
+      store.namespace = namespace;
+      for (const call of [
+        () => store.get("k"),
+        () => store.set("k", "x"),
+        () => store.delete("k"),
+        () => store.has("k"),
+        () => store.clear(),
+        () => store.iterator().next(),
+      ]) {
+        await expect(call()).rejects.toThrow(/^namespace_invalid: namespace: /);
+      }
+    }
+  });
+});

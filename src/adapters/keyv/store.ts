@@ -5,6 +5,7 @@ import { optionsOf } from "../../ratelimit/known-options.ts";
 import { BoundedCalls, checkBackend, type CallLimits } from "../shared/bounded-calls.ts";
 import { FOREVER_MS } from "../shared/lifetime.ts";
 import { checkPrefix } from "../shared/prefix.ts";
+import { PREFIX_BYTES_MAX } from "../shared/record-names.ts";
 import { RecordStore, type Entry, type RecordBackend } from "../shared/record-store.ts";
 import { decodeText } from "../shared/text.ts";
 
@@ -142,12 +143,23 @@ export class KeyvThrottr {
     return this;
   }
 
-  /** No namespace begins like another one: its colons are escaped. */
+  /**
+   * No namespace begins like another one: its colons are escaped.
+   *
+   * @throws ThrottrError `namespace_invalid` where it leaves no room for the hash of a key
+   */
   #prefixOf(namespace = ""): string {
     const escaped = namespace.replaceAll("%", "%25").replaceAll(":", "%3A");
-    return `${this.#prefix}${escaped}:`;
+    const bytesMax = PREFIX_BYTES_MAX - bytesOf(`${this.#prefix}:`);
+    if (namespace.isWellFormed() && bytesOf(escaped) <= bytesMax) {
+      return `${this.#prefix}${escaped}:`;
+    }
+    const expected = `well-formed text of at most ${bytesMax} bytes, 3 for each % and colon`;
+    throw invalid("namespace", expected, namespace);
   }
 }
+
+const bytesOf = (text: string): number => encoder.encode(text).length;
 
 /** @throws ThrottrError `value_invalid` */
 function entryOf({ key, value, ttl }: KeyvEntry): Entry {

@@ -12,6 +12,10 @@ const KEY_BYTES_MAX = 0xffff;
 const LENGTH_BYTES = 2;
 /** Begins the name behind the prefix where the key is hashed; also of a key that begins like it. */
 const HASHED = "#sha256:";
+/** Bytes of the name of a hashed key behind the prefix: what a prefix has to leave for any key to fit. */
+const HASHED_BYTES = HASHED.length + 64;
+/** Bytes of a prefix that takes any key. */
+export const PREFIX_BYTES_MAX = NAME_BYTES_MAX - HASHED_BYTES;
 
 const encoder = new TextEncoder();
 
