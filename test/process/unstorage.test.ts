@@ -230,6 +230,39 @@ describe("watching", () => {
     await own.unwatch();
   });
 
+  it("a storage that watches hears of a change under the mount whose base has changed, and no other", async () => {
+    const mounted = createStorage();
+    for (const base of ["a", "b"]) {
+      const own = { channel: CHANNEL, subscriber: server.client, base };
+      mounted.mount(base, throttrDriver({ throttr: server.client, ...own }));
+    }
+    const seen: string[] = [];
+    await mounted.watch((event, key) => void seen.push(`${event} ${key}`));
+    await mounted.setItem("a:k", 1);
+    await open({ channel: CHANNEL, base: "c" }).setItem("k", 1);
+    await open({ channel: CHANNEL, base: "b" }).removeItem("a:k");
+    await mounted.setItem("a:end", 1);
+    await expect.poll(() => seen).toContain("update a:end");
+    expect(seen).toEqual(["update a:k", "remove b:a:k", "update a:end"]);
+    await mounted.unwatch();
+  });
+
+  it("a storage that is disposed of hears nothing more, and can watch again", async () => {
+    const [disposed, other, writer] = [watching(), watching(), open({ channel: CHANNEL })];
+    const seen: string[] = [];
+    await disposed.watch((_, key) => void seen.push(`disposed ${key}`));
+    await other.watch((_, key) => void seen.push(`other ${key}`));
+    await disposed.dispose();
+    await disposed.dispose();
+    await writer.setItem("late", 1);
+    await expect.poll(() => seen).toEqual(["other late"]);
+    await disposed.unwatch();
+    await disposed.watch((_, key) => void seen.push(`again ${key}`));
+    await writer.setItem("k", 1);
+    await expect.poll(() => seen.slice(1).toSorted()).toEqual(["again k", "other k"]);
+    await Promise.all([disposed.unwatch(), other.unwatch()]);
+  });
+
   it("a driver that can't watch tells of its own changes, as unstorage does by itself", async () => {
     for (const one of [storage, open({ channel: CHANNEL })]) {
       const seen: string[] = [];

@@ -1,6 +1,8 @@
 /** The driver of unstorage without the library: what it sends, and what it keeps. The library itself: `test/process`. */
 import { beforeEach, expect, it } from "vitest";
 import { throttrDriver, type DriverBackend } from "../../src/adapters/unstorage/index.ts";
+import { Listener, type Message } from "../../src/client/channels/subscription.ts";
+import { ThrottrError } from "../../src/wire/edge/error.ts";
 import type { BatchCall, BatchOutcome } from "../../src/wire/edge/service.ts";
 import { EngineServer } from "../support/client/engine-client.ts";
 
@@ -22,11 +24,9 @@ class Batches {
     this.backend = { batch } as unknown as DriverBackend;
   }
 
-  /** Keys that applied calls have set or removed. */
+  /** Names of records that applied calls have set or removed. */
   get changed(): string[] {
-    return this.#calls
-      .filter(([method]) => method !== "publish")
-      .map(([, name]) => (name as string).replace(/^unstorage:/, ""));
+    return this.#calls.filter(([method]) => method !== "publish").map(([, name]) => name as string);
   }
 
   /** Messages that were published. */
@@ -38,6 +38,16 @@ class Batches {
 
   get #calls(): BatchCall[] {
     return this.batches.flat();
+  }
+}
+
+/** Counts how often it is ended. */
+class Noted extends Listener {
+  returns = 0;
+
+  override async return(): Promise<IteratorResult<Message, void>> {
+    this.returns++;
+    return await super.return();
   }
 }
 
@@ -61,7 +71,7 @@ it("the driver of unstorage publishes what it has set, also where a later batch 
   const driver = throttrDriver({ throttr: server.backend, channel: CHANNEL });
   await expect(driver.setItems(itemsOf(1_200))).rejects.toThrow("the server is gone");
   expect(server.changed).toHaveLength(500);
-  expect(server.told).toEqual(server.changed.map((key) => `update:${key}`));
+  expect(server.told).toEqual(server.changed.map((name) => `update:${name}`));
 });
 
 it("the driver of unstorage publishes what clear has removed, also where a later batch fails", async () => {
@@ -77,7 +87,7 @@ it("the driver of unstorage publishes what clear has removed, also where a later
   const driver = throttrDriver({ throttr, channel: CHANNEL });
   await expect(driver.clear()).rejects.toThrow("the server is gone");
   expect(server.changed).toHaveLength(1_000);
-  expect(server.told).toEqual(server.changed.map((key) => `remove:${key}`));
+  expect(server.told).toEqual(server.changed.map((name) => `remove:${name}`));
 });
 
 it("no batch of the driver of unstorage has more than 4 MiB, messages with long keys included", async () => {
@@ -85,7 +95,7 @@ it("no batch of the driver of unstorage has more than 4 MiB, messages with long 
   const driver = throttrDriver({ throttr: server.backend, channel: CHANNEL });
   const items = itemsOf(60).map(({ key }) => ({ key: key.padEnd(60_000, "x"), value: "x" }));
   await driver.setItems(items);
-  expect(server.told).toEqual(items.map(({ key }) => `update:${key}`));
+  expect(server.told).toEqual(items.map(({ key }) => `update:unstorage:${key}`));
   const sizes = server.batches.map((calls) =>
     calls.reduce((sum, [, , payload]) => sum + (payload as Uint8Array).length, 0),
   );
@@ -125,6 +135,39 @@ it.each(["setItem", "removeItem", "clear"] as const)(
     expect(await driver.getItem("k")).toBe(method === "setItem" ? "y" : null);
   },
 );
+
+it("a watch of the driver of unstorage that ends leaves nothing for its dispose to end", async () => {
+  const listeners: Noted[] = [];
+  const subscribe = () => {
+    const listener = new Noted(new Uint8Array(0), {}, 0, 1_000, () => {});
+    listeners.push(listener);
+    return listener;
+  };
+  const errors: unknown[] = [];
+  const driver = throttrDriver({
+    throttr: server.client,
+    channel: CHANNEL,
+    subscriber: { subscribe },
+    onWatchError: (error) => errors.push(error),
+  });
+  const watches = [1, 2, 3, 4].map(async () => await driver.watch!(() => {}));
+  const failure = new ThrottrError("connection_failed", "gone");
+  const [unwatched, failed, refused, open] = listeners as [Noted, Noted, Noted, Noted];
+  refused.fail(failure);
+  for (const listener of [unwatched, failed, open]) listener.confirm();
+  await expect(watches[2]).rejects.toBe(failure);
+  await (
+    await watches[0]!
+  )();
+  failed.fail(failure);
+  await expect.poll(() => errors).toEqual([failure]);
+  for (const listener of listeners) listener.returns = 0;
+  const pending = driver.watch!(() => {});
+  await driver.dispose();
+  await expect(pending).rejects.toMatchObject({ code: "closed" });
+  expect(listeners.map(({ returns }) => returns)).toEqual([0, 0, 0, 1, 1]);
+  expect(open.isEnded).toBe(true);
+});
 
 it("the driver of unstorage gives back text that begins with a byte order mark", async () => {
   const driver = throttrDriver({ throttr: server.client });

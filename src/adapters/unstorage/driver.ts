@@ -13,7 +13,7 @@ import {
   type Telling,
 } from "../shared/record-store.ts";
 import { decodeText } from "../shared/text.ts";
-import { watchChanges, writeChange, type WatchCallback, type WatchEvent } from "./changes.ts";
+import { Watches, writeChange, type WatchCallback, type WatchEvent } from "./changes.ts";
 
 /**
  * What the driver needs of a server: a client and a service binding both have it.
@@ -36,7 +36,7 @@ export interface ThrottrDriverOptions extends CallLimits {
   readonly base?: string;
   /** TTL in seconds of values that are set without one: from 1; for ever unless given. */
   readonly ttl?: number;
-  /** Each change is published there, for drivers that watch: 1 to 255 bytes; nothing is published unless given. */
+  /** Each change is published there, for drivers of the same base that watch: 1 to 255 bytes; nothing is published unless given. */
   readonly channel?: string;
   /** The client that watches `channel`: service bindings don't subscribe. Without it the storage hears of itself alone. */
   readonly subscriber?: Pick<ThrottrClient, "subscribe">;
@@ -94,6 +94,8 @@ export interface ThrottrDriver {
   clear(base?: string): Promise<void>;
   /** Absent without `channel` and `subscriber`. */
   watch?: (callback: WatchCallback) => Promise<() => Promise<void>>;
+  /** Ends all watches. The client and the other methods stay usable. */
+  dispose(): Promise<void>;
 }
 
 /** TTL of a value that has ended, as one with a negative TTL in seconds: the shortest. */
@@ -133,8 +135,9 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
   };
   const telling = (event: WatchEvent): Telling | undefined => {
     if (channel === undefined) return undefined;
-    return (key) => ["publish", channel, encoder.encode(writeChange(event, key))];
+    return (key) => ["publish", channel, encoder.encode(writeChange(event, prefix, key))];
   };
+  const watches = new Watches(prefix);
   const set = async (entries: readonly Entry[]): Promise<void> => {
     await store.setMany(prefix, entries, telling("update"));
   };
@@ -178,9 +181,10 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
         watch: async (callback) => {
           // A driver that falls behind learns of the latest changes rather than of none.
           const changes = subscriber.subscribe(channel, { overflow: "drop_oldest" });
-          return await watchChanges(changes, callback, onWatchError);
+          return await watches.open(changes, { callback, onError: onWatchError });
         },
       }),
+    dispose: async () => await watches.endAll(),
   };
 }
 
