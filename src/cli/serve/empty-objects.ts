@@ -68,8 +68,14 @@ async function removeEmpty(folder: string, ids: readonly string[]): Promise<numb
 /** Opens a database for reading only. */
 type Open = (path: string) => DatabaseSync;
 
-/** Asks a database; null when it can't be read: such a file is left alone. */
+/**
+ * Asks a database; null when it can't be read: such a file is left alone.
+ *
+ * A database with a log gets 32 KiB of shared memory when it is read, and keeps them: on a full disk many of them would take
+ * the space that workerd needs. So they go where they were not there before, and so does the log, which is empty then.
+ */
 function look<T>(open: Open, path: string, ask: (database: DatabaseSync) => T): T | null {
+  const added = [`${path}-wal`, `${path}-shm`].filter((file) => !existsSync(file));
   let database: DatabaseSync | null = null;
   try {
     database = open(path);
@@ -78,6 +84,7 @@ function look<T>(open: Open, path: string, ask: (database: DatabaseSync) => T): 
     return null;
   } finally {
     database?.close();
+    for (const file of added) rmSync(file, { force: true });
   }
 }
 
