@@ -1,9 +1,11 @@
 /** The value of a buffer as text, JSON or hex, and names of any bytes as a line of text. */
 
+import { indentedJson, isJson } from "./json-text.ts";
+
 export type ValueForm = "text" | "json" | "hex";
 
-/** Longer values are cut. */
-export const SHOWN_BYTES_MAX = 64 << 10;
+/** Longer values are cut: so many bytes are shown in hex, and so many characters of text. */
+const SHOWN_MAX = 64 << 10;
 const HEX_ROW_BYTES = 16;
 
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -12,16 +14,6 @@ const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 export function utf8Of(bytes: Uint8Array): string | null {
   try {
     return strict.decode(bytes);
-  } catch {
-    return null;
-  }
-}
-
-/** JSON with line breaks; null for other text, and for a bare number or word, which gains nothing. */
-export function prettyJsonOf(text: string): string | null {
-  if (!/^\s*[[{]/.test(text)) return null;
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
     return null;
   }
@@ -43,10 +35,15 @@ export function hexOf(bytes: Uint8Array): string {
   return rows.join("\n");
 }
 
-/** A name of any bytes in one line: text where it is UTF-8 without control characters, else escapes. */
+/**
+ * A name of any bytes in one line: text where it is UTF-8 without control characters, else escapes. Text that looks like an escape
+ * is one of its backslash, so that no two names look alike.
+ */
 export function nameText(bytes: Uint8Array): string {
   const text = utf8Of(bytes);
-  if (text !== null && !/\p{C}/u.test(text)) return text === "" ? "(empty)" : text;
+  if (text !== null && !/\p{C}/u.test(text)) {
+    return text === "" ? "(empty)" : text.replace(/\\(?=x[\da-f]{2})/gi, "\\x5c");
+  }
   return Array.from(bytes, (byte) =>
     byte > 0x20 && byte < 0x7f && byte !== 0x5c
       ? String.fromCharCode(byte)
@@ -58,12 +55,40 @@ export function nameText(bytes: Uint8Array): string {
 export function formsOf(bytes: Uint8Array): readonly ValueForm[] {
   const text = utf8Of(bytes);
   if (text === null) return ["hex"];
-  return prettyJsonOf(text) === null ? ["text", "hex"] : ["json", "text", "hex"];
+  return isJson(text) ? ["json", "text", "hex"] : ["text", "hex"];
 }
 
-/** A value in one of its forms, cut if it is long. */
-export function valueIn(form: ValueForm, bytes: Uint8Array): string {
-  if (form === "hex") return hexOf(bytes.subarray(0, SHOWN_BYTES_MAX));
+/** What is shown of a value. */
+export interface ShownValue {
+  readonly text: string;
+  /** Only the beginning is shown. */
+  readonly isCut: boolean;
+}
+
+/** A value in one of its forms, cut if it is long there. */
+export function valueIn(form: ValueForm, bytes: Uint8Array): ShownValue {
+  if (form === "hex") {
+    return { text: hexOf(bytes.subarray(0, SHOWN_MAX)), isCut: bytes.length > SHOWN_MAX };
+  }
   const text = utf8Of(bytes) ?? "";
-  return (form === "json" ? (prettyJsonOf(text) ?? text) : text).slice(0, SHOWN_BYTES_MAX);
+  const whole = form === "json" ? indentedJson(text, SHOWN_MAX) : text;
+  return { text: whole.slice(0, SHOWN_MAX), isCut: whole.length > SHOWN_MAX };
+}
+
+/** The beginning of a message. */
+export interface Beginning extends ShownValue {
+  readonly isHex: boolean;
+}
+
+/** The first bytes of a message: as text, without the character that they end in the middle of, or as hex. */
+export function beginningOf(bytes: Uint8Array, bytesMax: number): Beginning {
+  const isCut = bytes.length > bytesMax;
+  const shown = bytes.subarray(0, bytesMax);
+  try {
+    // What a stream has of an unfinished character is no error: the rest could follow.
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    return { text: decoder.decode(shown, { stream: isCut }), isHex: false, isCut };
+  } catch {
+    return { text: hexOf(shown), isHex: true, isCut };
+  }
 }

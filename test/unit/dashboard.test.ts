@@ -19,6 +19,8 @@ import {
   formatTile,
   shareOf,
 } from "../../src/dashboard/format.ts";
+import { indentedJson } from "../../src/dashboard/json-text.ts";
+import { hasMixedEnds, withEndsOf } from "../../src/dashboard/line-ends.ts";
 import { pointsOfHour } from "../../src/dashboard/last-hour.ts";
 import { readLimiterState } from "../../src/dashboard/limiter-state.ts";
 import { bytesOfEscaped, bytesOfName, escapedBytes, pathOf } from "../../src/dashboard/names.ts";
@@ -30,7 +32,7 @@ import {
   STRATEGIES,
   type StrategyName,
 } from "../../src/dashboard/strategies.ts";
-import { formsOf, hexOf, nameText, prettyJsonOf, valueIn } from "../../src/dashboard/value-text.ts";
+import { beginningOf, formsOf, hexOf, nameText, valueIn } from "../../src/dashboard/value-text.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { configurationOf } from "../../src/wire/edge/limit.ts";
 import { tokenBucketCodec } from "../../src/wire/ratelimit/bucket-state.ts";
@@ -246,7 +248,57 @@ describe("values", () => {
     expect(formsOf(encoder.encode("12"))).toEqual(["text", "hex"]);
     expect(formsOf(encoder.encode("{not json"))).toEqual(["text", "hex"]);
     expect(formsOf(Uint8Array.of(0xff))).toEqual(["hex"]);
-    expect(prettyJsonOf(' [1, {"a": 2}]')).toBe('[\n  1,\n  {\n    "a": 2\n  }\n]');
+  });
+
+  it("JSON has the numbers and names of the value, also those that JavaScript has no numbers for", () => {
+    expect(indentedJson(' [1, {"a": 2,"b":[], "c" : { } }]', 1000)).toBe(
+      '[\n  1,\n  {\n    "a": 2,\n    "b": [],\n    "c": {}\n  }\n]',
+    );
+    const shown = valueIn("json", encoder.encode('{"id":9007199254740993,"x":1e400,"id":-0}'));
+    expect(shown.text).toBe('{\n  "id": 9007199254740993,\n  "x": 1e400,\n  "id": -0\n}');
+  });
+
+  it(`JSON is indented as JavaScript does it (seed ${seed})`, () => {
+    const spaces = fc.constantFrom(undefined, 1, "\t", "\n");
+    fc.assert(
+      fc.property(fc.jsonValue(), spaces, (value, space) => {
+        const text = JSON.stringify([value, value], null, space);
+        expect(indentedJson(text, Infinity)).toBe(JSON.stringify(JSON.parse(text), null, 2));
+      }),
+      { seed },
+    );
+  });
+
+  it("the dashboard says that a value is cut if it is long as it is shown", () => {
+    const list = encoder.encode(`[${"1,".repeat(20_000)}1]`);
+    expect(valueIn("text", list).isCut).toBe(false);
+    const json = valueIn("json", list);
+    expect([json.isCut, json.text.length]).toEqual([true, 65_536]);
+    const deep = encoder.encode("[".repeat(100_000) + "]".repeat(100_000));
+    expect(valueIn("json", deep).text.length).toBe(65_536);
+    expect(valueIn("text", encoder.encode("é".repeat(65_536))).isCut).toBe(false);
+  });
+
+  it("a changed value keeps CRLF at the ends of its lines, and one that was not changed all that it has", () => {
+    expect(withEndsOf("a\r\nb\r\n", "a\nc\n")).toBe("a\r\nc\r\n");
+    expect(withEndsOf("a\nb", "a\nc")).toBe("a\nc");
+    expect(withEndsOf("a", "a\nc")).toBe("a\nc");
+    for (const mixed of ["a\r\nb\n", "a\rb", "a\n\r\n", "a\r"]) {
+      expect(hasMixedEnds(mixed)).toBe(true);
+      expect(withEndsOf(mixed, mixed.replace(/\r\n?/g, "\n"))).toBe(mixed);
+      expect(withEndsOf(mixed, "x\ny")).toBe("x\ny");
+    }
+    expect(["a\r\nb\r\n", "a\nb", "", "a"].map(hasMixedEnds)).not.toContain(true);
+  });
+
+  it("a message that is cut in the middle of a character is shown as text", () => {
+    const message = encoder.encode("aé😀");
+    const shown = [2, 3, 4, 5, 6].map((bytesMax) => beginningOf(message, bytesMax));
+    expect(shown.map(({ text }) => text)).toEqual(["a", "aé", "aé", "aé", "aé"]);
+    expect(shown.every(({ isCut, isHex }) => isCut && !isHex)).toBe(true);
+    expect(beginningOf(message, 7)).toEqual({ text: "aé😀", isCut: false, isHex: false });
+    // Without its end the message itself is not text.
+    expect(beginningOf(message.subarray(0, 6), 6).isHex).toBe(true);
   });
 
   it("hex has sixteen bytes in a row", () => {
@@ -260,8 +312,11 @@ describe("values", () => {
 
   it("long values are cut", () => {
     const long = new Uint8Array(100_000).fill(0x61);
-    expect(valueIn("text", long)).toHaveLength(65_536);
-    expect(valueIn("hex", long).split("\n")).toHaveLength(4096);
+    const text = valueIn("text", long);
+    expect([text.isCut, text.text.length]).toEqual([true, 65_536]);
+    const hex = valueIn("hex", long);
+    expect(hex.isCut).toBe(true);
+    expect(hex.text.split("\n")).toHaveLength(4096);
   });
 
   it("names are shown on one line", () => {
@@ -269,6 +324,33 @@ describe("values", () => {
     expect(nameText(encoder.encode("a\nb"))).toBe("a\\x0ab");
     expect(nameText(Uint8Array.of(0xff, 0x41, 0x5c))).toBe("\\xffA\\x5c");
     expect(nameText(new Uint8Array(0))).toBe("(empty)");
+  });
+
+  it(`no two names look alike (seed ${seed})`, () => {
+    expect(nameText(encoder.encode("a\\x00"))).toBe("a\\x5cx00");
+    expect(nameText(encoder.encode("DOMAIN\\user"))).toBe("DOMAIN\\user");
+    const part = fc.constantFrom(
+      "a",
+      "\\",
+      "\\x5c",
+      "\\x00",
+      "\\X00",
+      "x00",
+      "\0",
+      "é",
+      "\xff",
+      "(empty)",
+    );
+    const name = fc.array(part, { minLength: 1, maxLength: 4 }).map((parts) =>
+      // The part of one byte that is not UTF-8.
+      Buffer.concat(parts.map((text) => Buffer.from(text, text === "\xff" ? "latin1" : "utf8"))),
+    );
+    fc.assert(
+      fc.property(name, name, (one, other) => {
+        expect(nameText(one) === nameText(other)).toBe(one.equals(other));
+      }),
+      { seed, numRuns: 5000 },
+    );
   });
 });
 

@@ -25,7 +25,7 @@ import { useOpened } from "../place.ts";
 import { jsonOf, type Page } from "../server.ts";
 import { failureOf, lacksScope, type Session } from "../session.ts";
 import type { Fields } from "../strategies.ts";
-import { hexOf, nameText, utf8Of } from "../value-text.ts";
+import { beginningOf, nameText, type Beginning } from "../value-text.ts";
 
 type ChannelPage = Page<"channels", ListedChannel>;
 
@@ -174,11 +174,9 @@ function PublishForm({
   );
 }
 
-interface Shown {
+interface Shown extends Beginning {
   readonly number: number;
   readonly atMs: number;
-  readonly text: string;
-  readonly isHex: boolean;
   readonly bytes: number;
 }
 
@@ -235,11 +233,14 @@ function Tail({
             <p class="hint">{counted(tail.missed, "message")} arrived too fast to be shown.</p>
           )}
           <ol class="messages" aria-live="polite" aria-relevant="additions" aria-label="Messages">
-            {tail.messages.map(({ number, atMs, text, isHex, bytes }) => (
+            {tail.messages.map(({ number, atMs, text, isHex, isCut, bytes }) => (
               <li key={number}>
                 <span class="message-head">
                   <time>{formatTime(atMs)}</time>
-                  <span>{formatBytes(bytes)}</span>
+                  <span>
+                    {formatBytes(bytes)}
+                    {isCut ? `, the first ${formatBytes(SHOWN_BYTES_MAX)} shown` : ""}
+                  </span>
                 </span>
                 <pre class={isHex ? "hex" : ""}>{text === "" ? "(empty)" : text}</pre>
               </li>
@@ -302,13 +303,10 @@ async function read(
 ): Promise<void> {
   for await (const { payload, missed } of subscription) {
     const before = known();
-    const shown = payload.subarray(0, SHOWN_BYTES_MAX);
-    const text = utf8Of(shown);
     const message = {
+      ...beginningOf(payload, SHOWN_BYTES_MAX),
       number: before.count,
       atMs: Date.now(),
-      text: text ?? hexOf(shown),
-      isHex: text === null,
       bytes: payload.length,
     };
     show({

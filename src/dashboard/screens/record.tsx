@@ -26,17 +26,11 @@ import {
 import { formatBytes, formatCount, formatMoment } from "../format.ts";
 import { notify, useLoaded } from "../hooks.ts";
 import { limiterStateOf, type LimiterState } from "../limiter-state.ts";
+import { hasMixedEnds, withEndsOf } from "../line-ends.ts";
 import { learnClock } from "../server-clock.ts";
 import { lacksScope, type Session } from "../session.ts";
 import { integerOf, ttlOf, type Fields } from "../strategies.ts";
-import {
-  formsOf,
-  nameText,
-  SHOWN_BYTES_MAX,
-  utf8Of,
-  valueIn,
-  type ValueForm,
-} from "../value-text.ts";
+import { formsOf, nameText, utf8Of, valueIn, type ValueForm } from "../value-text.ts";
 
 type Kind = "counter" | "buffer";
 
@@ -281,6 +275,7 @@ function ValueView({
     state === null ? formsOf(value) : ["limiter", ...formsOf(value)];
   const [chosen, setChosen] = useState<ValueForm | "limiter" | null>(null);
   const form = chosen !== null && forms.includes(chosen) ? chosen : forms[0]!;
+  const shown = form === "limiter" ? null : valueIn(form, value);
   return (
     <section class="part">
       <header class="part-head">
@@ -292,16 +287,14 @@ function ValueView({
           onChoice={setChosen}
         />
       </header>
-      {form === "limiter" && state !== null ? (
-        <LimiterFields state={state} />
+      {shown === null ? (
+        <LimiterFields state={state!} />
       ) : (
         <pre class="value" tabindex={0} aria-label="Value">
-          {value.length === 0 ? "(empty)" : valueIn(form as ValueForm, value)}
+          {value.length === 0 ? "(empty)" : shown.text}
         </pre>
       )}
-      {value.length > SHOWN_BYTES_MAX && form !== "limiter" ? (
-        <p class="hint">Only the first {formatBytes(SHOWN_BYTES_MAX)} are shown.</p>
-      ) : null}
+      {shown?.isCut === true ? <p class="hint">Only the beginning is shown.</p> : null}
       <div class="form-actions">
         {onEdit === null ? null : <Button label="Change value" onPress={onEdit} />}
         {text === null ? null : <Copy text={text} label="Copy value" />}
@@ -330,6 +323,7 @@ function LimiterFields({ state }: { readonly state: LimiterState }) {
 }
 
 const NOT_TEXT = "The current value is not text. Saving replaces all of it.";
+const MIXED_ENDS = "The lines of this value end in different ways. A changed value has LF only.";
 
 /** Saves a value only if the record still holds the value that was read. */
 function ValueForm({
@@ -340,10 +334,11 @@ function ValueForm({
   onCancel,
 }: PartProps & { readonly record: BufferRecord; readonly onCancel: () => void }) {
   const text = utf8Of(record.value);
+  const hint = text === null ? NOT_TEXT : hasMixedEnds(text) ? MIXED_ENDS : null;
   const set = async (fields: Fields): Promise<void> => {
     const { applied } = await throttr.compareAndSet(recordKey, {
       expected: record.value,
-      value: fields("value"),
+      value: text === null ? fields("value") : withEndsOf(text, fields("value")),
       ttlMs: ttlOf(fields),
     });
     if (!applied) {
@@ -363,7 +358,7 @@ function ValueForm({
           name="value"
           rows={8}
           value={text ?? ""}
-          {...(text === null ? { hint: NOT_TEXT } : {})}
+          {...(hint === null ? {} : { hint })}
         />
         <TimeFields
           label="TTL"
