@@ -70,8 +70,16 @@ export class LoadConnection {
     if (frames.length > 0) this.#sendMessage(frames);
   }
 
-  /** Sends requests, `depth` at a time, and resolves when all are answered. */
-  async sendAll(operations: readonly Operation<boolean>[], depth: number): Promise<void> {
+  /**
+   * Sends requests, `depth` at a time, and resolves when all are answered.
+   *
+   * @param wait for the answers to those that were sent together
+   */
+  async sendAll(
+    operations: readonly Operation<boolean>[],
+    depth: number,
+    wait: (answered: Promise<void>) => Promise<void>,
+  ): Promise<void> {
     for (let at = 0; at < operations.length; at += depth) {
       const some = operations.slice(at, at + depth);
       let missing = some.length;
@@ -79,7 +87,7 @@ export class LoadConnection {
       this.send(some, () => {
         if (--missing === 0) resolve();
       });
-      await Promise.race([promise, this.lost]);
+      await wait(Promise.race([promise, this.lost]));
     }
   }
 

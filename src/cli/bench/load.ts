@@ -15,8 +15,15 @@ export interface LoadOptions extends FrameOptions {
   readonly end: { readonly requests: number } | { readonly durationMs: number };
   /** Time at the start that is not measured, in milliseconds. */
   readonly warmUpMs: number;
-  /** How long connections may take to open. */
+  /** How long connections may take to open, and the server to answer before and after the measurement. */
   readonly timeoutMs: number;
+}
+
+/** What came of a load. */
+export interface LoadResult {
+  readonly measurement: Measurement;
+  /** Why records of the load are still there, until they expire; null if they were removed. */
+  readonly notRemoved: ThrottrError | null;
 }
 
 /** The measurement. Latencies run from handing a request to the socket to reading its reply, in milliseconds. */
@@ -41,6 +48,7 @@ const PROGRESS_INTERVAL_MS = 200;
 /** Requests at a time while records are created and removed. */
 const SET_UP_DEPTH = 256;
 const NS_PER_MS = 1e6;
+const SILENT = "the server did not answer";
 /** Longest latency that the histogram resolves: an hour. */
 const LATENCY_NS_MAX = 3_600_000 * NS_PER_MS;
 
@@ -50,14 +58,15 @@ const LATENCY_NS_MAX = 3_600_000 * NS_PER_MS;
  * Closed loop: a request leaves when a reply arrives, so a slow server receives fewer. Latencies are those of a caller
  * with this many requests under way, not those of independent callers, who would also wait in a queue.
  *
- * @throws ThrottrError if a connection cannot be opened or is lost
+ * @throws ThrottrError if a connection cannot be opened, or is lost before the end of the measurement; `timeout` and
+ * `aborted` before its beginning
  */
 export async function runLoad(
   transport: Transport,
   options: LoadOptions,
   onProgress: OnProgress,
   signal: AbortSignal,
-): Promise<Measurement> {
+): Promise<LoadResult> {
   const load = new Load(transport, options);
   try {
     await load.open(signal);
@@ -109,12 +118,12 @@ class Load {
   async open(signal: AbortSignal): Promise<void> {
     const { timeoutMs } = this.#options;
     const opened = Promise.all(this.#connections.map((connection) => connection.opened));
-    await Promise.race([opened, overtime(timeoutMs, signal)]);
-    await this.#share(this.#frames.setUp);
+    await inTime(opened, timeoutMs, signal, "the connections were not open");
+    await this.#share(this.#frames.setUp, signal);
   }
 
   /** Puts the load on the server and measures it. */
-  async run(onProgress: OnProgress, signal: AbortSignal): Promise<Measurement> {
+  async run(onProgress: OnProgress, signal: AbortSignal): Promise<LoadResult> {
     const { depth, warmUpMs, end } = this.#options;
     const lost = Promise.race(this.#connections.map((connection) => connection.lost));
     this.#isMeasuring = warmUpMs === 0;
@@ -145,10 +154,15 @@ class Load {
       isOver.abort();
       clearInterval(timer);
     }
-    const measured = this.#measured(performance.now() - startMs, bytesBefore);
+    const measurement = this.#measured(performance.now() - startMs, bytesBefore);
     onProgress(1, this.#replies);
-    await this.#end(lost);
-    return measured;
+    try {
+      // The interruption that has ended the measurement does not end the removal, too.
+      await this.#end(lost, signal.aborted ? null : signal);
+      return { measurement, notRemoved: null };
+    } catch (error) {
+      return { measurement, notRemoved: ThrottrError.from(error) };
+    }
   }
 
   close(): void {
@@ -218,20 +232,27 @@ class Load {
   }
 
   /** Waits for what is under way, and removes what was made for the load. */
-  async #end(lost: Promise<never>): Promise<void> {
+  async #end(lost: Promise<never>, signal: AbortSignal | null): Promise<void> {
     this.#isEnding = true;
     if (this.#underWay === 0) this.#drained.resolve();
-    await Promise.race([this.#drained.promise, lost]);
+    const answered = Promise.race([this.#drained.promise, lost]);
+    await inTime(answered, this.#options.timeoutMs, signal, SILENT);
     for (const connection of this.#connections) connection.onReceived = () => {};
-    await this.#share(this.#frames.cleanUp);
+    await this.#share(this.#frames.cleanUp, signal);
   }
 
   /** Has some requests carried out by all connections. */
-  async #share(operations: readonly Operation<boolean>[]): Promise<void> {
+  async #share(
+    operations: readonly Operation<boolean>[],
+    signal: AbortSignal | null,
+  ): Promise<void> {
+    const { timeoutMs } = this.#options;
+    const wait = async (answered: Promise<void>): Promise<void> =>
+      await inTime(answered, timeoutMs, signal, SILENT);
     const count = Math.ceil(operations.length / this.#connections.length);
     await Promise.all(
       this.#connections.map((connection, i) =>
-        connection.sendAll(operations.slice(i * count, (i + 1) * count), SET_UP_DEPTH),
+        connection.sendAll(operations.slice(i * count, (i + 1) * count), SET_UP_DEPTH, wait),
       ),
     );
   }
@@ -254,10 +275,31 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => {});
 }
 
-/** Rejects when it takes too long, or is interrupted. */
-async function overtime(timeoutMs: number, signal: AbortSignal): Promise<never> {
-  await aborted(AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]));
-  throw signal.aborted
-    ? new ThrottrError("aborted", "the load was interrupted")
-    : new ThrottrError("timeout", `the connections were not open within ${timeoutMs} ms`);
+/**
+ * Waits for something, no longer than a while.
+ *
+ * @param signal null: nothing interrupts it
+ * @param failure what is the case after that while
+ * @throws ThrottrError `timeout`, `aborted`
+ */
+async function inTime<T>(
+  work: Promise<T>,
+  timeoutMs: number,
+  signal: AbortSignal | null,
+  failure: string,
+): Promise<T> {
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  const interrupt = (): void => reject(new ThrottrError("aborted", "the load was interrupted"));
+  const timer = setTimeout(
+    () => reject(new ThrottrError("timeout", `${failure} within ${timeoutMs} ms`)),
+    timeoutMs,
+  );
+  signal?.addEventListener("abort", interrupt);
+  if (signal?.aborted === true) interrupt();
+  try {
+    return await Promise.race([work, ended]);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", interrupt);
+  }
 }

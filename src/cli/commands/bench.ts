@@ -8,7 +8,13 @@ import { randomBytes } from "node:crypto";
 import { SingleBar } from "cli-progress";
 import { Option, type Command } from "commander";
 import { LOAD_TYPES, type LoadType } from "../bench/frames.ts";
-import { runLoad, type LoadOptions, type Measurement, type OnProgress } from "../bench/load.ts";
+import {
+  runLoad,
+  type LoadOptions,
+  type LoadResult,
+  type Measurement,
+  type OnProgress,
+} from "../bench/load.ts";
 import { socketTransportOf } from "../connection.ts";
 import { durationMsOf, shownDuration } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
@@ -101,12 +107,16 @@ export function addBench(program: Command): void {
         output.note(output.faint(`${settings.url}: ${loadText(options)}`));
         // On standard error, so that the measurement can be piped.
         const progress = progressOf(invocation);
-        let measurement: Measurement;
+        let result: LoadResult;
         try {
           const transport = socketTransportOf(settings);
-          measurement = await runLoad(transport, load, progress.update, signal);
+          result = await runLoad(transport, load, progress.update, signal);
         } finally {
           progress.stop();
+        }
+        const { measurement, notRemoved } = result;
+        if (notRemoved !== null) {
+          output.note(`the records of the load stay until they expire: ${notRemoved.message}`);
         }
         const { type, connections, depth } = options;
         await output.print({ type, connections, depth, ...measurement }, () =>
