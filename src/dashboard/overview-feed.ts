@@ -72,17 +72,18 @@ export async function followOverview(session: Session, signal: AbortSignal): Pro
     };
     document.addEventListener("visibilitychange", hide);
     try {
-      await readAll(session, AbortSignal.any([signal, ended.signal]));
-      backoffMs = INTERVAL_MS;
+      await readAll(session, AbortSignal.any([signal, ended.signal]), () => {
+        backoffMs = INTERVAL_MS;
+      });
       update({ status: "lost" });
     } catch (error) {
       if (signal.aborted) return;
-      if (!ended.signal.aborted) {
-        const failure = failureOf(error);
-        update({ status: "lost", error: failure });
-        // The same token will not be allowed the next time either.
-        if (failure.code === "scope_missing") return;
-      }
+      // A page that is seen again shows the present at once.
+      if (ended.signal.aborted) continue;
+      const failure = failureOf(error);
+      update({ status: "lost", error: failure });
+      // The same token will not be allowed the next time either.
+      if (failure.code === "scope_missing") return;
     } finally {
       document.removeEventListener("visibilitychange", hide);
     }
@@ -91,13 +92,19 @@ export async function followOverview(session: Session, signal: AbortSignal): Pro
   }
 }
 
-async function readAll(session: Session, signal: AbortSignal): Promise<void> {
+async function readAll(
+  session: Session,
+  signal: AbortSignal,
+  onOverview: () => void,
+): Promise<void> {
   const path = `/v1/overview/live?intervalMs=${INTERVAL_MS}`;
   const response = await answerOf(session, path, { signal });
   try {
     for await (const { data } of eventsOf(response)) {
       const overview = readOverview(data);
-      if (overview !== null) show(overview);
+      if (overview === null) continue;
+      onOverview();
+      show(overview);
     }
   } catch (cause) {
     if (signal.aborted) throw cause;

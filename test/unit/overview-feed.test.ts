@@ -1,0 +1,108 @@
+/** How the dashboard follows the overview: when it asks again after a stream has ended, or while the page was hidden. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Session } from "../../src/dashboard/session.ts";
+
+const TOTAL = { total: 0 };
+const OVERVIEW = {
+  atMs: 1,
+  requests: { ...TOTAL, byName: {} },
+  readBytes: TOTAL,
+  writeBytes: TOTAL,
+  limits: { allowed: TOTAL, refused: TOTAL },
+};
+const EVENT = new TextEncoder().encode(`data: ${JSON.stringify(OVERVIEW)}\n\n`);
+
+class Page extends EventTarget {
+  hidden = false;
+
+  /** Hides the page, or shows it again. */
+  setHidden(isHidden: boolean): void {
+    this.hidden = isHidden;
+    this.dispatchEvent(new Event("visibilitychange"));
+  }
+}
+
+describe("the feed of the overview", () => {
+  const page = new Page();
+  const session = { token: null } as Session;
+  let abort: AbortController;
+  let ended: Promise<void>;
+  let asked: number;
+  /** What the server does with a request. */
+  let answer: (signal: AbortSignal) => Response;
+
+  /** A stream with one event, which ends with the request, or is lost after a while. */
+  function streamFor(signal: AbortSignal, lostAfterMs = Infinity): Response {
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(EVENT);
+        signal.addEventListener("abort", () => controller.error(signal.reason));
+        if (lostAfterMs < Infinity)
+          setTimeout(() => controller.error(new Error("lost")), lostAfterMs);
+      },
+    });
+    return new Response(body);
+  }
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    vi.stubGlobal("document", page);
+    vi.stubGlobal("location", new URL("http://localhost/dashboard"));
+    asked = 0;
+    vi.stubGlobal("fetch", async (_url: string, { signal }: { signal: AbortSignal }) => {
+      asked++;
+      return answer(signal);
+    });
+    page.hidden = false;
+    abort = new AbortController();
+    answer = (signal) => streamFor(signal);
+  });
+
+  afterEach(async () => {
+    abort.abort();
+    await ended;
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+
+  const follow = async (): Promise<void> => {
+    // Its modules read the address of the page when they are loaded.
+    const { followOverview } = await import("../../src/dashboard/overview-feed.ts");
+    ended = followOverview(session, abort.signal);
+    await vi.advanceTimersByTimeAsync(0);
+  };
+
+  it("a page that is seen again asks at once, however often it was hidden", async () => {
+    await follow();
+    expect(asked).toBe(1);
+    for (const round of [2, 3, 4, 5, 6]) {
+      page.setHidden(true);
+      await vi.advanceTimersByTimeAsync(100);
+      page.setHidden(false);
+      await vi.advanceTimersByTimeAsync(0);
+      expect(asked).toBe(round);
+    }
+  });
+
+  it("each stream that has begun is asked for again within a second after it was lost", async () => {
+    answer = (signal) => streamFor(signal, 5000);
+    await follow();
+    for (const round of [2, 3, 4, 5, 6]) {
+      await vi.advanceTimersByTimeAsync(6000);
+      expect(asked).toBe(round);
+    }
+  });
+
+  it("a server that does not answer is asked after waits that grow", async () => {
+    answer = () => {
+      throw new TypeError("fetch failed");
+    };
+    await follow();
+    const counts: number[] = [];
+    for (let second = 0; second < 30; second++) {
+      await vi.advanceTimersByTimeAsync(1000);
+      counts.push(asked);
+    }
+    expect([counts[0], counts[2], counts[6], counts[14], counts[29]]).toEqual([2, 3, 4, 5, 6]);
+  });
+});
