@@ -76,7 +76,7 @@ export const LOG_EVENTS = {
   witness_untold: {
     severity: "warning",
     meaning:
-      "Shard 0 could not tell the witness of its namespace that other shards have data; it tries again when it starts, or another shard gets its first data.",
+      "A shard could not tell the witness of its namespace what lies outside of it, or that its split was given up. Shard 0 tries again when it starts, or another shard gets its first data.",
     fields: { namespace: "name of the namespace", error: ERROR },
   },
   revocations_unread: {

@@ -3,6 +3,7 @@ import {
   abortAllDurableObjects,
   evictAllDurableObjects,
   reset,
+  runDurableObjectAlarm,
   runInDurableObject,
 } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
@@ -18,6 +19,7 @@ import type { Throttr } from "../../src/worker/rpc.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import { bytesOf } from "../support/frames/index.ts";
 import { askColdDoor } from "../support/pool/cold-door.ts";
+import { holdSync } from "../support/pool/shards.ts";
 import { withSettings } from "../support/pool/variables.ts";
 import { emptyBatch } from "../support/shards.ts";
 
@@ -264,6 +266,38 @@ it("a new shard that can't ask the one that it was split off from refuses a call
   );
   await evictAllDurableObjects();
   expect(await namespace.quotasOf(keys)).toEqual(keys.map(() => 5n));
+});
+
+it("a shard that is lost after a split that was given up has its whole range, and no other shard is missed", async () => {
+  const namespace = new Namespace();
+  const { ns, keys, range, upper } = namespace;
+  await namespace.fill();
+  const stub = namespace.stub(INDEX);
+  const release = await holdSync(namespace.stub(upper));
+  await stub.split(namespace.placementOf(range), namespace.at);
+  const witness = env.SHARD.getByName(`${ns}/witness`);
+  await vi.waitUntil(async () => (await witness.witnessed(Number(INDEX))) !== null);
+  // That gives up the split under way.
+  await runInDurableObject(stub, async (shard) => {
+    await shard.setClockBack(namespace.placementOf(range));
+  });
+  await release();
+  await runDurableObjectAlarm(namespace.stub(upper));
+  await vi.waitUntil(
+    async () => (await witness.witnessed(Number(INDEX)))!.range.to === namespace.range.to,
+  );
+  await namespace.vanish(INDEX);
+  await withSettings({ ACCEPT_DATA_LOSS: "off" }, async () => {
+    for (const key of keys.map((part) => part[0]!)) {
+      expect(await askColdDoor(ns, pathOf(key))).toBe("shard_data_missing");
+      expect(await refusalOf(namespace.binding.query(key))).toContain(`${ns}/${INDEX} is empty`);
+    }
+  });
+  await withSettings({ ACCEPT_DATA_LOSS: "on" }, async () => {
+    await namespace.fill();
+    expect((await stub.shardState())!.range).toEqual(range);
+    expect(await namespace.stub(upper).shardState()).toBeNull();
+  });
 });
 
 it("a late call to the witness, of an attempt that was given up, does not replace what it knows of a later attempt", async () => {

@@ -256,6 +256,11 @@ export class ShardClaim {
     if (this.#place.kind === "initial") await this.#witness.note(range, begins);
   }
 
+  /** After a split that was given up: where it can't be said, a range too many is missed if the shard's database is lost. */
+  async noteGivenUp(): Promise<void> {
+    if (this.#place.kind === "initial") await this.#witness.noteOwn();
+  }
+
   /**
    * After a start: shard 0 may not have been told of the data, which may be of a release before 0.5.0, nor the deployment
    * of the namespace.

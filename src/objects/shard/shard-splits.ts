@@ -66,6 +66,7 @@ export class ShardSplits {
       shardsMax: settings.SHARDS_MAX,
       isWanted: (cause) => (cause === "size" ? this.#isLarge : this.#load.isHot(presentMs())),
       noteSplit: async (...noted) => await claim.noteSplit(...noted),
+      noteGivenUp: async () => await claim.noteGivenUp(),
       listedAtMs: () => walks.listedAtMs,
     });
     this.adoption = new Adoption(env, {

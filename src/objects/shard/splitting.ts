@@ -74,6 +74,8 @@ export interface SplittingHost extends Timers {
    * @param begins of all ranges that it knows of then
    */
   noteSplit(range: Range, begins: readonly number[]): Promise<void>;
+  /** After a split was given up: says that the shard owns what it did before. Never rejects. */
+  noteGivenUp(): Promise<void>;
   /** Executes what writes; a failure resets the object. */
   write(write: () => void): void;
   /** Sets the alarm for what is due next. */
@@ -91,6 +93,8 @@ export class Splitting {
   #isWeighing = false;
   /** The copy on its way; null when none is. */
   #transfer: RangeTransfer | null = null;
+  /** Others are told what the shard will own; null before the first attempt of this instance. */
+  #announcing: Promise<void> | null = null;
   /** Why the shard has last begun to split. */
   #cause: SplitCause = "operator";
   readonly #problem: SplitProblem;
@@ -264,6 +268,7 @@ export class Splitting {
     this.#transfer?.stop();
     this.#transfer = null;
     this.#host.write(() => journal.split.giveUp());
+    this.#host.waitUntil(this.#takeBack(journal.split.attempt));
     this.#noteProblem(reason, this.#cause);
   }
 
@@ -310,7 +315,15 @@ export class Splitting {
 
   async #announce(at: number): Promise<void> {
     const { range, begins } = this.#host.own.ranges;
-    await this.#host.noteSplit({ from: range.from, to: at }, [...begins, at]);
+    this.#announcing = this.#host.noteSplit({ from: range.from, to: at }, [...begins, at]);
+    await this.#announcing;
+  }
+
+  /** Takes back what was announced of an attempt that is over: behind the announcement, and not once another has begun. */
+  async #takeBack(attempt: number): Promise<void> {
+    await this.#announcing?.catch(() => {});
+    const { split } = this.#host.journal;
+    if (split.split === null && split.attempt === attempt) await this.#host.noteGivenUp();
   }
 
   /** Copies all there is, and gives it away. */

@@ -7,7 +7,7 @@
  * such a shard, the object `namespace/witness` stores what it says of ranges. A shard without data asks it before it begins anew.
  * The first shard also tells it that others have data: so its own loss is noticed.
  *
- * A split that is given up leaves a witness that knows a range too many: that range is then empty where the loss is accepted.
+ * A split that is given up is taken back here, too. Until then the witness knows a range too many, which no shard has.
  */
 import type { WitnessedShard } from "../../base/calls/splits.ts";
 import type { Environment } from "../../base/environment.ts";
@@ -63,7 +63,11 @@ export class Witness {
   async noteOthers(): Promise<void> {
     // A split says it itself, and says more.
     if (this.#journal.isWitnessed || this.#journal.split.split !== null) return;
-    if (!this.#hasOthers()) return;
+    if (this.#hasOthers()) await this.noteOwn();
+  }
+
+  /** Says what the shard owns now. Where the witness can't be reached, the log says so. */
+  async noteOwn(): Promise<void> {
     try {
       const { range, begins } = this.#own.ranges;
       await this.note(range, begins);
