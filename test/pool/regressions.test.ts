@@ -25,6 +25,7 @@ import { shardStub } from "../support/pool/shards.ts";
 import { bearerOf, nowS } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
 import { groupOf } from "../support/pool/groups.ts";
+import { emptyBatch, InitialShards } from "../support/shards.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WS = "/throttr/7.3/uint16";
@@ -276,6 +277,23 @@ describe("one write", () => {
     expect(calls).toBeLessThanOrEqual(6);
     expect(await groupOf(ns, "x").hubsOf("x")).toEqual([]);
     await door.close();
+  });
+});
+
+describe("a shard that is late", () => {
+  it("a shard that serves calls of several seconds in one moment, as after a pause of the machine, does not restart", async () => {
+    const name = freshNamespace();
+    const batch = emptyBatch(new InitialShards(name, SHARDS, "").placement);
+    const apply = async (agoMs: number): Promise<Uint8Array> =>
+      await shardStub(0, name).apply(batch, Date.now() - agoMs);
+    await apply(0);
+    const startedAtMs = async (): Promise<number> => {
+      const { placement } = new InitialShards(name, SHARDS, "");
+      return (await shardStub(0, name).summary(placement)).startedAtMs;
+    };
+    const before = await startedAtMs();
+    for (let i = 0; i < 20; i++) await Promise.all([5000, 2600, 200].map(apply));
+    expect(await startedAtMs()).toBe(before);
   });
 });
 

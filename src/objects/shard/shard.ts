@@ -31,6 +31,7 @@ import type {
 } from "../../base/calls/splits.ts";
 import { shardName } from "../../base/names.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
+import { shardStub } from "../../base/stubs.ts";
 import { Figures } from "./figures.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { Journal } from "./journal.ts";
@@ -144,6 +145,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     this.#time = new ShardTime({
       ...records,
       alarm: this.#alarm,
+      probe: async () => await shardStub(env, shardName.witness(namespace)).witnessed(0),
       abort: (reason) => ctx.abort(reason),
     });
     this.#counts = new ShardCounts(env, {
