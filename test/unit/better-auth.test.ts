@@ -71,6 +71,20 @@ describe("rateLimitStorage", () => {
     expect(messages).toBe(0);
   });
 
+  it.each([
+    ["an endless maximum", { window: 60, max: Infinity }],
+    ["a maximum above any count", { window: 60, max: 1e300 }],
+    ["an endless window", { window: Infinity, max: 2 }],
+    ["a window above 58 years", { window: 1e10, max: 2 }],
+    ["no bound at all", { window: Infinity, max: Infinity }],
+  ])("consume takes a rule with %s", async (_, rule) => {
+    const storage = rateLimitStorage({ throttr: server.client });
+    const decisions = [1, 2, 3].map(async () => (await storage.consume("a", rule)).allowed);
+    expect(await Promise.all(decisions)).toEqual([true, true, rule.max > 2]);
+    server.advance(50 * 365 * DAY_MS);
+    expect((await storage.consume("a", rule)).allowed).toBe(rule.max > 2);
+  });
+
   it("consume answers by onError where the server fails, and rejects without it", async () => {
     server.fate = "lost";
     const rule = { window: 10, max: 3 };

@@ -1,5 +1,6 @@
 /** The storage of better-auth's own rate limits: each decision is one call, exact for all isolates and servers. */
 import type { FieldNames } from "../../wire/edge/argument.ts";
+import { WINDOW_NS_MAX } from "../../wire/ratelimit/configuration.ts";
 import type { LimitBackend } from "../../ratelimit/backend.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
 import type { RateLimiterOptions } from "../../ratelimit/limiter-options.ts";
@@ -22,6 +23,9 @@ export interface RateLimitStorageOptions extends Pick<
   /** Names the limit, as `name` of a RateLimiter; `better-auth-limit` unless given. */
   readonly name?: string;
 }
+
+/** 58 years. */
+const WINDOW_MS_MAX = Number(WINDOW_NS_MAX / 1_000_000n);
 
 /** A rule of better-auth: `max` requests in `window` seconds. */
 interface Rule {
@@ -81,8 +85,10 @@ export function rateLimitStorage(options: RateLimitStorageOptions): {
   return {
     async consume(key, { window, max }) {
       if (!(max >= 1)) return { allowed: false, retryAfter: window };
-      const windowMs = Math.max(1, Math.ceil(window * 1_000));
-      const { success, retryAfterMs } = await limiterOf(Math.floor(max), windowMs).limit(key);
+      // better-auth takes Infinity for both.
+      const limit = Math.min(Math.floor(max), Number.MAX_SAFE_INTEGER);
+      const windowMs = Math.min(Math.max(1, Math.ceil(window * 1_000)), WINDOW_MS_MAX);
+      const { success, retryAfterMs } = await limiterOf(limit, windowMs).limit(key);
       const isKnown = !success && retryAfterMs !== null;
       return { allowed: success, retryAfter: isKnown ? Math.ceil(retryAfterMs / 1_000) : null };
     },

@@ -61,7 +61,7 @@ export interface SecondaryStorage {
 
 /**
  * `secondaryStorage` of better-auth 1.7. Each function is one call to the server, but for `get` of a counter, which is two.
- * A text has at most 1,800,000 bytes.
+ * A text has at most 1,800,000 bytes, or fewer where the server's `FRAME_BYTES_MAX`, 1 MiB unless set, says so.
  *
  * A key holds text or a counter: `set` of a counter, and `increment` of text, reject with `kind_mismatch`.
  *
