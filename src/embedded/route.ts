@@ -13,7 +13,10 @@ import { answerPage, type Pages } from "./pages.ts";
 export type Session = ExpiringGrant | null;
 
 export interface RouteOptions {
-  /** The path that the doors are below; `/throttr-edge` unless given. `/` serves them at the root. */
+  /**
+   * The path that the doors are below, as a URL has it, such as `/a%20b`; `/throttr-edge` unless given. `/` serves them at the
+   * root.
+   */
   readonly prefix?: string;
   /**
    * The rights of a request, by the session of the application, such as its cookie. Called for each request that needs
@@ -149,11 +152,17 @@ function pageOf(
  * @throws ThrottrError `option_invalid`
  */
 function prefixOf(prefix: string): string {
-  if (/^\/(?:[^/?#]+(?:\/[^/?#]+)*\/?)?$/.test(prefix)) return prefix.replace(/\/$/, "");
-  throw new ThrottrError(
-    "option_invalid",
-    `prefix: expected a path that begins with a slash, such as ${PREFIX}, got ${prefix}`,
-  );
+  if (!/^\/(?:[^/?#]+(?:\/[^/?#]+)*\/?)?$/.test(prefix)) {
+    throw prefixInvalid(`a path that begins with a slash, such as ${PREFIX}`, prefix);
+  }
+  // The path of a request is escaped, and has no dots to resolve: it would never begin with another form.
+  const { pathname } = new URL(`http://localhost${prefix}`);
+  if (pathname !== prefix) throw prefixInvalid(`the path as a URL has it, ${pathname}`, prefix);
+  return prefix.replace(/\/$/, "");
+}
+
+function prefixInvalid(expected: string, got: string): ThrottrError {
+  return new ThrottrError("option_invalid", `prefix: expected ${expected}, got ${got}`);
 }
 
 /**

@@ -193,4 +193,21 @@ describe("the prefix itself", () => {
     expect(await answer("/", { dashboard, prefix: "/" })).toBe(null);
     expect(await answer("/throttr-edges", { dashboard })).toBe(null);
   });
+
+  it.each([
+    ["/ключ", "/%D0%BA%D0%BB%D1%8E%D1%87"],
+    ["/a b/", "/a%20b/"],
+    ["/a/../b", "/b"],
+    ["/a\\b", "/a/b"],
+  ])(
+    "a prefix that no URL has, such as %s, is refused with the one that a URL has",
+    async (prefix, path) => {
+      const options = { dashboard, prefix };
+      await expect(answer(path, options)).rejects.toThrow(
+        `option_invalid: prefix: expected the path as a URL has it, ${path}, got ${prefix}`,
+      );
+      const response = await answer(path, { dashboard, prefix: path });
+      expect(response!.headers.get("location")).toBe(`${path.replace(/\/$/, "")}/dashboard`);
+    },
+  );
 });
