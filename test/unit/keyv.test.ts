@@ -87,6 +87,12 @@ it("the store for Keyv gives back values and long keys that begin with a byte or
   expect(entries).toEqual([[key, "\uFEFFvalue"]]);
 });
 
+it("the store for Keyv rejects values with half a surrogate pair", async () => {
+  const store = new KeyvThrottr({ throttr: server.client });
+  await expect(store.set("k", "\ud800")).rejects.toMatchObject({ code: "value_invalid" });
+  expect(await store.get("k")).toBeUndefined();
+});
+
 describe("long namespaces", () => {
   // A name has 255 bytes: "keyv:", the namespace, ":", and 72 bytes of a key that is hashed.
   const longest = "n".repeat(177);

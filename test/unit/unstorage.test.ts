@@ -1,6 +1,7 @@
 /** The driver of unstorage without the library: what it sends, and what it keeps. The library itself: `test/process`. */
 import { beforeEach, expect, it } from "vitest";
 import { throttrDriver, type DriverBackend } from "../../src/adapters/unstorage/index.ts";
+import type { ThrottrClient } from "../../src/client/client.ts";
 import { Listener, type Message } from "../../src/client/channels/subscription.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import type { BatchCall, BatchOutcome } from "../../src/wire/edge/service.ts";
@@ -56,10 +57,16 @@ const itemsOf = (count: number) =>
 
 let server: EngineServer;
 
-/** A page of `list` with all records: the engine alone lists nothing. */
-async function listed(prefix: string) {
-  const { records } = await server.client.exportPage({ prefix });
-  return { records: records.map(({ key }) => ({ key, kind: "buffer" })), cursor: null };
+/** A client whose `list` gives all records: the engine alone lists nothing. */
+function listing(client: ThrottrClient): DriverBackend {
+  return Object.assign(Object.create(client) as DriverBackend, {
+    batch: client.batch.bind(client),
+    list: async ({ prefix }: { prefix: string }) => {
+      const { records } = await client.exportPage({ prefix });
+      return { records: records.map(({ key }) => ({ key, kind: "buffer" })), cursor: null };
+    },
+    removeAll: async (prefix: string) => await client.removeAll(prefix),
+  });
 }
 
 beforeEach(() => {
@@ -115,14 +122,13 @@ it.each(["setItem", "removeItem", "clear"] as const)(
   "%s of the driver of unstorage rejects where the server refuses to publish the change",
   async (method) => {
     const refused = { code: "scope_missing", message: "scope_missing: publish" };
-    const throttr = Object.assign(Object.create(server.client) as DriverBackend, {
+    const throttr = Object.assign(listing(server.client), {
       batch: async (calls: readonly BatchCall[]): Promise<BatchOutcome<unknown>[]> => {
         const changes = calls.filter(([name]) => name !== "publish");
         const outcomes = changes.length > 0 ? await server.client.batch(changes) : [];
         const error: BatchOutcome<unknown> = { ok: false, error: refused };
         return [...outcomes, ...calls.slice(changes.length).map(() => error)];
       },
-      list: async ({ prefix }: { prefix: string }) => await listed(prefix),
     });
     await throttrDriver({ throttr: server.client }).setItem("k", "x");
     const driver = throttrDriver({ throttr, channel: CHANNEL });
@@ -169,6 +175,32 @@ it("a watch of the driver of unstorage that ends leaves nothing for its dispose 
   expect(open.isEnded).toBe(true);
 });
 
+it.each(["#", "#sha", "#sha256:", "#sha256:a"])(
+  "the driver of unstorage clears the base %s, and no other keys that are hashed",
+  async (under) => {
+    const driver = throttrDriver({ throttr: listing(server.client) });
+    // So many that the hash of one begins with "a".
+    const long = Array.from({ length: 40 }, (_, i) => String(i).padEnd(300, "k"));
+    const others = [...long, "#other", "#sha256:b", "a"].filter((key) => !key.startsWith(under));
+    for (const key of [`${under}a`, ...others]) await driver.setItem(key, "x");
+    expect((await driver.getKeys(under)).toSorted()).toContain(`${under}a`);
+    await driver.clear(under);
+    expect((await driver.getKeys()).toSorted()).toEqual(others.toSorted());
+  },
+);
+
+it("the driver of unstorage rejects text with half a surrogate pair, and sets nothing", async () => {
+  const driver = throttrDriver({ throttr: server.client });
+  for (const write of [
+    async () => await driver.setItem("k", "\ud800"),
+    async () => await driver.setItems([{ key: "k", value: "a\udc00" }]),
+    async () => await driver.setItemRaw("k", "\ud800"),
+  ]) {
+    await expect(write()).rejects.toMatchObject({ code: "value_invalid" });
+  }
+  expect(await driver.getItem("k")).toBeNull();
+});
+
 it("the driver of unstorage gives back text that begins with a byte order mark", async () => {
   const driver = throttrDriver({ throttr: server.client });
   await driver.setItem("k", "\uFEFFid,name");
@@ -190,9 +222,7 @@ it("the driver of unstorage lists and clears below a base that no name of a reco
   const under = "u".repeat(250);
   const removed: string[] = [];
   const driver = throttrDriver({
-    throttr: Object.assign(Object.create(server.client) as DriverBackend, {
-      batch: server.client.batch.bind(server.client),
-      list: async ({ prefix }: { prefix: string }) => await listed(prefix),
+    throttr: Object.assign(listing(server.client), {
       removeAll: async (prefix: string) => {
         removed.push(prefix);
         return await server.client.removeAll(prefix);

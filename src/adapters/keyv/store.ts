@@ -1,6 +1,6 @@
 /** The storage adapter of Keyv 5, which Keyv 6 takes as it is. */
 import type { FieldNames } from "../../wire/edge/argument.ts";
-import { invalid } from "../../wire/edge/argument.ts";
+import { bytesOf, invalid } from "../../wire/edge/argument.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
 import { BoundedCalls, checkBackend, type CallLimits } from "../shared/bounded-calls.ts";
 import { FOREVER_MS } from "../shared/lifetime.ts";
@@ -150,8 +150,8 @@ export class KeyvThrottr {
    */
   #prefixOf(namespace = ""): string {
     const escaped = namespace.replaceAll("%", "%25").replaceAll(":", "%3A");
-    const bytesMax = PREFIX_BYTES_MAX - bytesOf(`${this.#prefix}:`);
-    if (namespace.isWellFormed() && bytesOf(escaped) <= bytesMax) {
+    const bytesMax = PREFIX_BYTES_MAX - byteLengthOf(`${this.#prefix}:`);
+    if (namespace.isWellFormed() && byteLengthOf(escaped) <= bytesMax) {
       return `${this.#prefix}${escaped}:`;
     }
     const expected = `well-formed text of at most ${bytesMax} bytes, 3 for each % and colon`;
@@ -159,14 +159,14 @@ export class KeyvThrottr {
   }
 }
 
-const bytesOf = (text: string): number => encoder.encode(text).length;
+const byteLengthOf = (text: string): number => encoder.encode(text).length;
 
 /** @throws ThrottrError `value_invalid` */
 function entryOf({ key, value, ttl }: KeyvEntry): Entry {
   if (typeof value !== "string") {
     throw invalid("value", "text: let Keyv serialize values", value);
   }
-  return { key, value: encoder.encode(value), ttlMs: ttlMsOf(ttl) };
+  return { key, value: bytesOf(value, "value"), ttlMs: ttlMsOf(ttl) };
 }
 
 function ttlMsOf(ttl: number | undefined): number {

@@ -41,6 +41,11 @@ export async function recordName(prefix: string, key: string): Promise<RecordNam
   return { name: hashedPrefix(prefix) + (await hashOf(hashedKey)), hashedKey };
 }
 
+/** Whether names that begin with a base may be hashes, of keys that don't begin with it. */
+export function mayBeginHashed(base: string): boolean {
+  return HASHED.startsWith(base) || base.startsWith(HASHED);
+}
+
 /** Whether a record can have a name that begins so. */
 export function fitsName(beginning: string): boolean {
   return beginning.length <= NAME_BYTES_MAX && encoder.encode(beginning).length <= NAME_BYTES_MAX;

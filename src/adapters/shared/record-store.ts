@@ -11,6 +11,7 @@ import { valueIn, type BoundedCalls } from "./bounded-calls.ts";
 import {
   fitsName,
   hashedPrefix,
+  mayBeginHashed,
   readRecord,
   recordName,
   storedValue,
@@ -94,6 +95,10 @@ export class RecordStore {
 
   /** Removes all records whose keys begin with `base`. */
   async clear(prefix: string, base = ""): Promise<void> {
+    if (base !== "" && mayBeginHashed(base)) {
+      await this.deleteMany(prefix, await this.keys(prefix, base));
+      return;
+    }
     if (fitsName(prefix + base)) {
       await this.#calls.run(async () => await this.#throttr.removeAll(prefix + base));
     }

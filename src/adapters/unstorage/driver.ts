@@ -1,5 +1,5 @@
 /** The driver of unstorage 1.17: values as records of the server, and changes of them over a channel. */
-import { invalid, integerOf, type FieldNames } from "../../wire/edge/argument.ts";
+import { bytesOf, invalid, integerOf, type FieldNames } from "../../wire/edge/argument.ts";
 import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
 import type { ThrottrClient } from "../../client/client.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
@@ -155,15 +155,15 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
       return items.map(({ key }, i) => ({ key, value: textOf(values[i]!) }));
     },
     getItemRaw: async (key) => (await getRaw([key]))[0]!,
-    setItem: async (key, value, given) => await set([entryOf(key, encoder.encode(value), given)]),
+    setItem: async (key, value, given) => await set([entryOf(key, bytesOf(value, "value"), given)]),
     setItems: async (items, common) => {
       await set(
         items.map(({ key, value, options: own }) => {
-          return entryOf(key, encoder.encode(value), { ...common, ...own });
+          return entryOf(key, bytesOf(value, "value"), { ...common, ...own });
         }),
       );
     },
-    setItemRaw: async (key, value, given) => await set([entryOf(key, bytesOf(value), given)]),
+    setItemRaw: async (key, value, given) => await set([entryOf(key, rawBytesOf(value), given)]),
     removeItem: async (key) => {
       await store.deleteMany(prefix, [key], telling("remove"));
     },
@@ -193,8 +193,8 @@ function textOf(value: Uint8Array | null): string | null {
 }
 
 /** @throws ThrottrError `value_invalid` */
-function bytesOf(value: unknown): Uint8Array {
-  if (typeof value === "string") return encoder.encode(value);
+function rawBytesOf(value: unknown): Uint8Array {
+  if (typeof value === "string") return bytesOf(value, "value");
   if (value instanceof ArrayBuffer) return new Uint8Array(value);
   if (ArrayBuffer.isView(value)) {
     return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
