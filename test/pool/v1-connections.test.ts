@@ -1,14 +1,15 @@
 /** GET /v1/connections: which connections there are, and what each has asked. */
 import { evictAllDurableObjects, reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { ThrottrClient, webSocket } from "../../src/client/index.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import { CONNECTION_ROW_BYTES } from "../../src/wire/throttr/connection-row.ts";
 import { socketClassOver } from "../support/client/door-socket.ts";
 import { hex, U16, WHOAMI } from "../support/frames/index.ts";
-import { get, openPort, openSocket } from "../support/pool/doors.ts";
+import { get, openPort, openSocket, post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
+import { holdSync, shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import {
   calling,
@@ -157,6 +158,26 @@ describe("connections", () => {
       const next = await openSocket("/throttr/7.3/uint16", headers);
       expect([await connectionsOf(0), await connectionsOf(1)]).toEqual([0, 1]);
       for (const door of kept) await door.close();
+      await next.close();
+    });
+  });
+
+  it("a connection whose client has left keeps a Hub full until what it had sent is executed", async () => {
+    await withSettings({ HUB_CONNECTIONS_MAX: 1 }, async () => {
+      await post("7.3", "uint16", U16.insert("a", 5));
+      const releases = await Promise.all([0, 1, 2, 3].map((index) => holdSync(shardStub(index))));
+      await post("7.3", "uint16", U16.increase("a"));
+      const left = await openSocket("/throttr/7.3/uint16");
+      left.socket.send(U16.increase("a"));
+      await scheduler.wait(50);
+      await left.close();
+      const connectionsOf = async (): Promise<number[]> =>
+        await Promise.all([0, 1].map(async (hub) => (await hubStub(hub).figures()).connections));
+      const next = await openSocket("/throttr/7.3/uint16");
+      const whileItIsExecuted = await connectionsOf();
+      for (const release of releases) await release();
+      await vi.waitFor(async () => expect(await connectionsOf()).toEqual([0, 1]));
+      expect(whileItIsExecuted).toEqual([1, 1]);
       await next.close();
     });
   });

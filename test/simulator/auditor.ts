@@ -164,7 +164,7 @@ export class Auditor {
   }
 
   check(): Violation[] {
-    const { moments, sizes, isToday } = this.#run;
+    const { moments, sizes, isToday, variables } = this.#run;
     const rules = {
       stallTimeoutMs: STALL_TIMEOUT_MS,
       holderTimeoutMs: HOLDER_TIMEOUT_MS,
@@ -173,10 +173,10 @@ export class Auditor {
     };
     const settings = {
       shardBytesMax: SHARD_BYTES_MAX,
-      shards: Number(this.#run.variables["SHARDS"]),
-      shardsMax: Number(this.#run.variables["SHARDS_MAX"]),
-      hubsMax: Number(this.#run.variables["HUBS_MAX"]),
-      hubConnectionsMax: HUB_CONNECTIONS_MAX,
+      shards: Number(variables["SHARDS"]),
+      shardsMax: Number(variables["SHARDS_MAX"]),
+      hubsMax: Number(variables["HUBS_MAX"]),
+      hubConnectionsMax: Number(variables["HUB_CONNECTIONS_MAX"] ?? HUB_CONNECTIONS_MAX),
       frameBytesMax: FRAME_BYTES_MAX,
     };
     const now = moments.now();

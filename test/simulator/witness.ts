@@ -6,6 +6,7 @@ import { AlarmCounts } from "./checks/alarms.ts";
 import type { Moment, Moments, Violation } from "./checks/history.ts";
 import { afterMs, beforeMs, earlier, NEVER } from "./checks/order.ts";
 import { Facts, type Connection, type Ending, type ObjectCall } from "./checks/facts.ts";
+import { FaultCounts } from "./faults/counts.ts";
 import type { Life } from "./platform/life.ts";
 import type { SocketEnd } from "./platform/net/socket-end.ts";
 import { attachmentOf } from "./platform/net/web-socket.ts";
@@ -25,6 +26,10 @@ const DATA_MISSING = "shard_data_missing";
 
 /** The event with which a Hub says that it closes a connection, which its client has not ended. */
 const CLOSED_BY_HUB = "connection_closed";
+
+/** The event with which a door says that it closes a TCP connection that no Hub takes, and why: all of them are full. */
+const REFUSED = "tcp_refused";
+const HUBS_FULL = "connections_max";
 
 /** Of what a Hub leaves with each socket. */
 interface Attachment {
@@ -60,8 +65,10 @@ export class Witness implements Watcher {
   readonly alarms = new AlarmCounts();
   /** Shards have said that their data is gone. */
   readonly falseAlarms: Violation[] = [];
-  /** Connections that Hubs have closed by themselves. */
-  closedByHubs = 0;
+  /** Connections that the server has closed by itself. */
+  closedByServer = 0;
+  /** What was refused, by its code. */
+  readonly refusals = new FaultCounts();
   readonly #moments: Moments;
   readonly #lives = new Map<
     ObjectLife,
@@ -168,7 +175,11 @@ export class Witness implements Watcher {
       const message = `says that data is missing, and none is: ${text}`;
       this.falseAlarms.push({ promise: "Logs", subject: life.name, message });
     }
-    if (text.includes(`"${CLOSED_BY_HUB}"`)) this.closedByHubs++;
+    if (text.includes(`"${CLOSED_BY_HUB}"`)) this.closedByServer++;
+    if (text.includes(`"${REFUSED}"`)) {
+      this.closedByServer++;
+      if (text.includes(`"${HUBS_FULL}"`)) this.refusals.add("refused", `${HUBS_FULL} tcp`);
+    }
     if (!text.includes(LOST_TO_HUB)) return;
     const { event, hub } = JSON.parse(text) as { event: string; hub: string };
     if (event === LOST_TO_HUB) {

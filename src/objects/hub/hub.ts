@@ -77,6 +77,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   pendingBytes = 0;
   /** Sockets that have closed, or were closed here, before the object woke up, and whose events have not come yet. */
   readonly #closing = new Set<WebSocket>();
+  /** Connections whose sockets are gone, and whose requests are still executed: they take memory as others do. */
+  readonly #ending = new Set<Connection>();
   /** Connections that are being opened. */
   #opening = 0;
   /** Connections of the yrmcds protocol. */
@@ -139,7 +141,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
    */
   override async fetch(request: Request): Promise<Response> {
     const opening = decodeOpenRequest(request.headers.get(CONNECTION_HEADER)!);
-    if (this.#sockets + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
+    const taken = this.#sockets + this.#ending.size + this.#opening;
+    if (taken >= this.settings.HUB_CONNECTIONS_MAX) {
       return new Response(null, { status: 503 });
     }
     this.#opening++;
@@ -303,6 +306,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   /** Forgets a connection that is closed here. Its socket stays in `#connections` until the peer closes it, too. */
   remove(connection: Connection): void {
     this.#unstored.delete(connection);
+    this.#ending.delete(connection);
     // A connection that could not be restored (`frame_lost`) was never counted.
     const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
     if (isCounted && connection.isYrmcds) this.#yrmcdsConnections--;
@@ -430,7 +434,9 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     this.#connections.delete(socket);
     this.#noteSockets();
+    this.#ending.add(connection);
     connection.loseSocket();
+    if (connection.isClosed) this.#ending.delete(connection);
   }
 
   /** When the next token of a connection expires. */

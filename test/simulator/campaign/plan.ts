@@ -1,6 +1,7 @@
 /** What a run is made of, from its seed alone: shards, machines, doors, clients, and which of the workloads they have. */
 import { Random } from "../kernel/random.ts";
 import { BEFORE, type ReleaseName } from "./release-names.ts";
+import { drawnSettings } from "./settings.ts";
 import { WORKLOADS, type WorkloadName } from "../workloads/all.ts";
 import { TCP_PORTS } from "../workloads/wire.ts";
 
@@ -55,6 +56,7 @@ export function planOf(seed: number): Plan {
   const choice = random.fork("workloads");
   // The same for splits.
   const splitting = random.fork("splits");
+  const settings = drawnSettings(random);
   const some = names.filter(() => choice.chance(0.5));
   const shards = 1 + random.int(SHARDS_MAX);
   const splits = splitting.chance(SPLITS.share)
@@ -78,6 +80,7 @@ export function planOf(seed: number): Plan {
       TCP_PORTS,
       HUBS_MAX: String(1 + random.int(3)),
       REPLAY_MESSAGES_MAX: String(random.pick(REPLAYED)),
+      ...settings,
     },
     ...calmOrBefore(random),
     aims: splits > 0 && splitting.chance(AIMED_SHARE) ? [splitting.pick(SPLIT_CALLS_AIMED)] : [],

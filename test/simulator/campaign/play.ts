@@ -66,7 +66,7 @@ export async function play(
       events: world.time.tick,
       operations: world.operations,
       simulatedMs: world.time.elapsedMs,
-      faults: counts.entries(),
+      faults: [...counts.entries(), ...world.witness.refusals.entries()],
     };
   } finally {
     process.off("unhandledRejection", onUnhandled);

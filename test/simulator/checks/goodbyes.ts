@@ -13,7 +13,7 @@ export interface Goodbye {
   readonly reason: string;
   /** Requests that have no reply. */
   readonly unanswered: number;
-  /** A Hub has closed a connection by itself meanwhile, which may be this one: it met a limit. */
+  /** The server has closed a connection by itself meanwhile, which may be this one: it met a limit, or found all Hubs full. */
   readonly mayBeClosed: boolean;
 }
 

@@ -47,7 +47,7 @@ export class Pipe {
   /** The client has said that it sends nothing more, and waits for the end. */
   #hasSaidGoodbye = false;
   #hasEnded = false;
-  /** Connections that Hubs had closed before this one began. */
+  /** Connections that the server had closed before this one began. */
   readonly #closedBefore: number;
 
   constructor(
@@ -61,7 +61,7 @@ export class Pipe {
     this.#events = events;
     this.kind = options.kind;
     this.connection = options.connection;
-    this.#closedBefore = world.witness.closedByHubs;
+    this.#closedBefore = world.witness.closedByServer;
     world.witness.dial(options.connection, addressOf(options.connection));
     this.#wire = openWire(world, client, random, options, {
       onBytes: (bytes) => this.#read(bytes),
@@ -150,7 +150,7 @@ export class Pipe {
     this.isOver = true;
     if (this.#hasSaidGoodbye && wasOpen) {
       const { connection, kind, unanswered } = this;
-      const mayBeClosed = this.#world.witness.closedByHubs > this.#closedBefore;
+      const mayBeClosed = this.#world.witness.closedByServer > this.#closedBefore;
       this.#world.noteGoodbye({ connection, kind, reason, unanswered, mayBeClosed });
     }
     this.#settle(wasOpen ? { kind: "unknown", reason } : { kind: "refused", code: "not_sent" });
