@@ -11,6 +11,7 @@
  */
 import { failureOfPart, refusalOf } from "../base/failure.ts";
 import { ByteWriter } from "../wire/bytes.ts";
+import { COMMANDS_SINCE_0_5, writeError } from "../wire/edge/command.ts";
 import type { Framing } from "../wire/framing.ts";
 import { framingOf } from "../wire/protocols.ts";
 import { Groups, Part } from "./exchange-part.ts";
@@ -20,10 +21,12 @@ import type { FramesPiece, ShardLanes } from "./shard-lane.ts";
 import type { AnyFrames, Sink } from "./sink.ts";
 import { turn } from "../base/turn.ts";
 
-/** In place of a part's index: the frame is refused here. */
+/** In place of a part's index: the frame is refused here, as the caller lacks the right to it. */
 const REFUSED = 65_535;
+/** The same, as the shard is of a release that does not know the type of the frame. */
+const UNKNOWN = 65_534;
 /** Each range of a map may be divided again, and again. */
-const PARTS_MAX = REFUSED;
+const PARTS_MAX = UNKNOWN;
 /** How long the refusal of a shard waits for others that have been asked: one may hang. */
 const OTHERS_MS = 2000;
 
@@ -46,7 +49,7 @@ export class Exchange {
   /** One for each shard that the run concerns, in the order of its first frame there; behind them those of splits. */
   #parts: Part[] = [];
   /**
-   * Per frame: its first byte, which says how long its reply is, and index into `#parts` or `REFUSED`. Three bytes a
+   * Per frame: its first byte, which says how long its reply is, and index into `#parts`, `REFUSED` or `UNKNOWN`. Three bytes a
    * frame, where objects would take a hundred: runs have up to some hundred thousand frames. Empty when the run goes
    * to one shard as a whole.
    */
@@ -121,8 +124,10 @@ export class Exchange {
   /**
    * Groups the frames of a part again that are not answered: their shard has split. What it has answered stays with the
    * part until it is merged.
+   *
+   * @param isOld the shard is of a release before 0.5.0: what it does not know is refused here
    */
-  #divide(part: Part): void {
+  #divide(part: Part, isOld = false): void {
     const { view } = this.#lanes;
     const { frames, count, moves } = part;
     // Replies that have no reader are not merged, so it does not matter which part a frame is of.
@@ -130,7 +135,10 @@ export class Exchange {
     const groups = new Groups(view, this.#parts, moves);
     for (let i = 0, from = 0; i < count; i++) {
       const end = this.#framing.frameEnd(frames, from);
-      const owner = groups.add(this.#indexOf(view, frames, from), frames, from, end);
+      const isUnknown = isOld && this.#isSince05(frames[from]!);
+      const owner = isUnknown
+        ? UNKNOWN
+        : groups.add(this.#indexOf(view, frames, from), frames, from, end);
       if (at !== null) this.#owners[at[i]!] = owner;
       from = end;
     }
@@ -204,24 +212,47 @@ export class Exchange {
         part.at = 0;
         this.#merge();
       },
-      divide: () => {
-        part.piece = null;
-        // Of an exchange that has failed nothing is waited for, and this part of it was not applied.
-        if (this.#isOver) return;
-        if (this.#refusal !== null) {
-          this.#failPart(this.#refusal.error);
-          return;
-        }
-        part.moves = piece.moves;
-        this.#divide(part);
+      divide: () => this.#takeBack(part, piece, false),
+      refuseUnknown: () => {
+        const isUnknown = this.#hasSince05(part.frames);
+        if (isUnknown) this.#takeBack(part, piece, true);
+        return isUnknown;
       },
       fail: (error) => {
+        // Taken back before the call: its frames are in other pieces.
+        if (part.piece !== piece) return;
         part.piece = null;
         this.#failPart(error);
       },
     };
     part.piece = piece;
     part.lane = this.#lanes.submit(view.froms[part.index]!, piece);
+  }
+
+  /** A piece was not applied: its frames are grouped again. */
+  #takeBack(part: Part, { moves }: FramesPiece, isOld: boolean): void {
+    part.piece = null;
+    // Of an exchange that has failed nothing is waited for.
+    if (this.#isOver) return;
+    if (this.#refusal !== null) {
+      this.#failPart(this.#refusal.error);
+      return;
+    }
+    part.moves = moves;
+    this.#divide(part, isOld);
+  }
+
+  /** Whether one of the frames is of a type that shards before 0.5.0 do not know. */
+  #hasSince05(frames: Uint8Array): boolean {
+    if (this.#frames.protocol.dialect !== "edge") return false;
+    for (let at = 0; at < frames.length; at = this.#framing.frameEnd(frames, at)) {
+      if (this.#isSince05(frames[at]!)) return true;
+    }
+    return false;
+  }
+
+  #isSince05(type: number): boolean {
+    return this.#frames.protocol.dialect === "edge" && type >= COMMANDS_SINCE_0_5;
   }
 
   /** Gives the sink what is there in order, then goes on with the parts that are exhausted. */
@@ -278,6 +309,8 @@ export class Exchange {
       const owner = this.#owners[this.#answered]!;
       if (owner === REFUSED) {
         this.#refuse(out);
+      } else if (owner === UNKNOWN) {
+        writeError(out, UNKNOWN_TYPE);
       } else {
         const part = this.#parts[owner]!;
         const { replies, at } = part;
@@ -367,3 +400,6 @@ interface Refused {
 }
 
 const NOTHING = new Uint8Array(0);
+
+const UNKNOWN_TYPE =
+  "request_type_unknown: a shard still runs a release before 0.5.0, which does not know this request; nothing was applied";

@@ -40,6 +40,13 @@ export interface FramesPiece extends Piece, Section {
   answer(count: number, replies: Uint8Array): void;
   /** The shard does not own the keys, and has applied nothing: submits the frames again, by the view as it is now. */
   divide(): void;
+  /**
+   * The shard is of a release before 0.5.0. If it does not know the type of a frame, the door answers that frame with a
+   * refusal, and submits the others again.
+   *
+   * @returns false, and nothing is done, where the shard knows all types
+   */
+  refuseUnknown(): boolean;
 }
 
 /** The call to a shard. */
@@ -107,12 +114,15 @@ export class ShardLanes {
     if (pieces.some(({ moves }) => moves > 1)) await turn();
     const range = this.#view.rangeOf(from);
     const placement = this.#placementOf(range);
+    const isOld = placement.range === undefined;
+    const sent = isOld ? pieces.filter((piece) => !piece.refuseUnknown()) : pieces;
+    if (sent.length === 0) return;
     try {
-      const answer = await call(writeBatch(placement, pieces));
+      const answer = await call(writeBatch(placement, sent));
       const view = new DataView(answer.buffer, answer.byteOffset, answer.byteLength);
       const moved = readMoved(view);
       if (moved === null) {
-        answerPieces(pieces, answer, view);
+        answerPieces(sent, answer, view);
         return;
       }
       this.map.learn(moved);
@@ -120,7 +130,7 @@ export class ShardLanes {
       if (!this.#isOfOtherRelease(from, placement, error)) throw error;
     }
     this.#refine(range);
-    divideAll([...pieces, ...lane.takeQueue()], this.map);
+    divideAll([...sent, ...lane.takeQueue()], this.map);
   }
 
   /** What a batch says of where it belongs. Releases before 0.5.0 know no ranges, and never split one. */

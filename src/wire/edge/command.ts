@@ -107,6 +107,8 @@ export const Command = {
 
 /** Commands begin here; types below are Throttr's own. */
 export const COMMANDS_START = 0x20;
+/** Shards of releases before 0.5.0 know no commands from here on: a batch with one of them fails as a whole there. */
+export const COMMANDS_SINCE_0_5 = Command.draw;
 export const COMMAND_HEADER_BYTES = 7;
 
 /**
