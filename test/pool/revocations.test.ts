@@ -52,6 +52,10 @@ async function opened(headers: Record<string, string>): Promise<SocketDoor> {
   return door;
 }
 
+/** An object of an earlier release lacks a method. */
+const lacking = (method: string): Error =>
+  new TypeError(`The RPC receiver does not implement the method "${method}".`);
+
 /** Still serves. */
 async function expectOpen(door: SocketDoor): Promise<void> {
   expect(hex(await door.exchange(U16.query("a"), 1))).toBe("00");
@@ -387,13 +391,16 @@ describe("connections of a revoked token", () => {
     expect(await late.closed).toEqual(REVOKED);
   });
 
-  it("a Hub that does not answer is told again", async () => {
+  it.each([
+    ["does not answer", new Error("the Hub is broken")],
+    ["runs a release that does not know how to end them", lacking("endRevoked")],
+  ])("a Hub that %s is told again", async (_title, error) => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     const ns = freshName();
     const jti = freshId();
     const door = await opened(await bearerOf({ ns, jti }));
     vi.spyOn(Hub.prototype, "endRevoked").mockImplementationOnce(() => {
-      throw new Error("the Hub is broken");
+      throw error;
     });
     await directory(ns).revokeToken(jti, null);
     await runDurableObjectAlarm(directory(ns));
@@ -506,28 +513,34 @@ describe("a revoked token for all namespaces", () => {
   });
 });
 
-it("a namespace that can't be told keeps no other one from being told, and is told again until it answers", async () => {
-  vi.spyOn(console, "warn").mockReturnValue();
-  await runInDurableObject(directory("*"), (instance) => {
-    for (let i = 0; i < 205; i++) instance.registerNamespace(`page.${1000 + i}`);
-  });
-  const told: string[] = [];
-  let isBroken = true;
-  vi.spyOn(Directory.prototype, "endConnections").mockImplementation(async function (
-    this: Directory,
-  ) {
-    const name = (this as unknown as { ctx: DurableObjectState }).ctx.id.name!;
-    if (isBroken && name === "page.1003") throw new Error("broken");
-    told.push(name);
-  });
-  const names = (await directory("*").namespacesPage(null, 1000)).map(({ name }) => name);
-  await directory("*").revokeToken(freshId(), null);
-  await expect.poll(() => told.length).toBe(names.length - 1);
-  isBroken = false;
-  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
-  await runDurableObjectAlarm(directory("*"));
-  await expect.poll(() => told.toSorted()).toEqual(names.toSorted());
-});
+it.each([
+  ["can't be told", new Error("broken")],
+  ["runs a release that does not know what it is told", lacking("endConnections")],
+])(
+  "a namespace that %s keeps no other one from being told, and is told again until it answers",
+  async (_title, error) => {
+    vi.spyOn(console, "warn").mockReturnValue();
+    await runInDurableObject(directory("*"), (instance) => {
+      for (let i = 0; i < 205; i++) instance.registerNamespace(`page.${1000 + i}`);
+    });
+    const told: string[] = [];
+    let isBroken = true;
+    vi.spyOn(Directory.prototype, "endConnections").mockImplementation(async function (
+      this: Directory,
+    ) {
+      const name = (this as unknown as { ctx: DurableObjectState }).ctx.id.name!;
+      if (isBroken && name === "page.1003") throw error;
+      told.push(name);
+    });
+    const names = (await directory("*").namespacesPage(null, 1000)).map(({ name }) => name);
+    await directory("*").revokeToken(freshId(), null);
+    await expect.poll(() => told.length).toBe(names.length - 1);
+    isBroken = false;
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
+    await runDurableObjectAlarm(directory("*"));
+    await expect.poll(() => told.toSorted()).toEqual(names.toSorted());
+  },
+);
 
 const toldAll = async () => ({ after: null, missed: [] });
 

@@ -18,7 +18,6 @@ import { DEPLOYMENT } from "../../base/names.ts";
 import { directoryStub, hubStub } from "../../base/stubs.ts";
 import { logWarning } from "../../base/log.ts";
 import { withTimeout } from "../../base/in-time.ts";
-import { orIfUnknown } from "../../base/unknown-method.ts";
 import { RevokedTokens, type Told } from "./revoked-tokens.ts";
 import { Channel } from "./channel.ts";
 import { DataPoints } from "../../base/data-points.ts";
@@ -158,11 +157,7 @@ export class Directory extends Channel implements DirectoryCalls {
   async #tellHubs(list: Revocations, issuer = this.ctx.id.name!): Promise<string[]> {
     const hubs = await this.hubs();
     return await this.#missedOf(hubs, async (hub) => {
-      const call = hubStub(this.env, hub).endRevoked(issuer, list);
-      await withTimeout(
-        orIfUnknown(call, () => 0),
-        HUB_TIMEOUT_MS,
-      );
+      await withTimeout(hubStub(this.env, hub).endRevoked(issuer, list), HUB_TIMEOUT_MS);
     });
   }
 
@@ -177,16 +172,15 @@ export class Directory extends Channel implements DirectoryCalls {
     const names = missed ?? page();
     const isLast = missed !== null || names.length < NAMESPACES_TOLD_AT_ONCE;
     const still = await this.#missedOf(names, async (name) => {
-      const call = directoryStub(this.env, name).endConnections(list);
-      await withTimeout(
-        orIfUnknown(call, () => {}),
-        DIRECTORY_TIMEOUT_MS,
-      );
+      await withTimeout(directoryStub(this.env, name).endConnections(list), DIRECTORY_TIMEOUT_MS);
     });
     return { after: isLast ? null : names.at(-1)!, missed: still };
   }
 
-  /** Asks all at once; returns those whose call has failed. */
+  /**
+   * Asks all at once; returns those whose call has failed, such as objects of an earlier release: they know the call once they
+   * are updated.
+   */
   async #missedOf(
     names: readonly string[],
     ask: (name: string) => Promise<void>,
