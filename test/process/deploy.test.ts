@@ -213,6 +213,21 @@ describe("throttr-edge deploy from the package", () => {
   });
 });
 
+it("a variable that is given by its new name replaces the one that release 0.4.0 has deployed by its old name", () => {
+  const own = mkdtempSync(join(folder, "renamed-"));
+  const deployed = { COUNTER_ENABLE: "off", COUNTER_CONNECTIONS_MAX: "0" };
+  const varsOf = (given: Readonly<Record<string, string>>): object => {
+    const config = writePackageConfig(own, "throttr-edge", given);
+    const { vars } = JSON.parse(readFileSync(config, "utf8")) as { vars: object };
+    // `keep_vars`: what the configuration does not name stays.
+    return { ...deployed, ...vars };
+  };
+  expect(parseSettings(varsOf({ YRMCDS_ENABLE: "on" })).YRMCDS_ENABLE).toBe("on");
+  expect(varsOf({ SHARDS: "4" })).toEqual({ ...deployed, SHARDS: "4" });
+  const both = { COUNTER_ENABLE: "on", YRMCDS_ENABLE: "on" };
+  expect(varsOf(both)).toMatchObject(both);
+});
+
 describe("the deploy button", () => {
   const { cloudflare } = JSON.parse(readFileSync("package.json", "utf8")) as {
     cloudflare: { bindings: Record<string, { description: string }> };

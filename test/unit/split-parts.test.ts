@@ -357,6 +357,29 @@ describe("the rows of splits", () => {
     expect(rows.begin(MIDDLE + 1)).toBe(3);
   });
 
+  it("a shard whose only attempt was given up has the format that releases before 0.5.0 read, and no other one has", () => {
+    const formatOf = (): unknown => (Object.assign({}, ...written) as { format?: number }).format;
+    const rows = rowsOf();
+    rows.begin(MIDDLE);
+    expect(formatOf()).toBe(2);
+    rows.giveUp();
+    expect(formatOf()).toBe(1);
+    const read = rowsOf();
+    read.load(Object.assign({ attempt: 1 }, ...written) as object);
+    expect(read.begin(MIDDLE)).toBe(2);
+    read.give(WHOLE, 3);
+    read.noteActivated();
+    read.begin(MIDDLE - 1);
+    read.giveUp();
+    expect(formatOf()).toBe(2);
+    const child = rowsOf();
+    child.adopt({ from: MIDDLE, to: 0 }, 0, 1);
+    child.activate();
+    child.begin(MIDDLE + 1);
+    child.giveUp();
+    expect(formatOf()).toBe(2);
+  });
+
   it("no split begins before the last one is known to the shard that was given its range", () => {
     const rows = rowsOf();
     rows.begin(MIDDLE);

@@ -5,8 +5,18 @@
  */
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { RENAMED_VARIABLES } from "../../base/settings.ts";
 import { ASSETS_FOLDER, packageFolder, WORKER_FILE } from "../package-folder.ts";
 import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from "../serve/configuration.ts";
+
+/**
+ * The former names of variables, with empty values: a deployment of release 0.4.0 has set them, and wrangler keeps what is not
+ * named. Two names of a variable with different values are refused by the server.
+ */
+function emptyOldNames(variables: Readonly<Record<string, string>>): Record<string, string> {
+  const old = Object.entries(RENAMED_VARIABLES).filter(([, name]) => name in variables);
+  return Object.fromEntries(old.map(([variable]) => [variable, ""]));
+}
 
 const CLASSES = ["Shard", "Hub", "Channel", "Directory"];
 
@@ -36,7 +46,7 @@ export function writePackageConfig(
     upload_source_maps: true,
     observability: { enabled: true },
     keep_vars: true,
-    vars: variables,
+    vars: { ...emptyOldNames(variables), ...variables },
     durable_objects: {
       bindings: CLASSES.map((className) => ({
         name: className.toUpperCase(),

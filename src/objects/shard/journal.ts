@@ -22,10 +22,9 @@ import { JOURNAL_ROW_BYTES_MAX, SNAPSHOT_STEP_BYTES } from "../../engine/sizes.t
 import { isCutDue, isMostlyDead } from "./cut-due.ts";
 import { assertSameSeed } from "./same-placement.ts";
 import { hashKeyBytes, hasTable, LATER_COLUMNS, readShardRow, type Sql } from "./shard-row.ts";
-import { SPLIT_FORMAT, SplitRows } from "./split-rows.ts";
+import { SPLIT_FORMAT, SplitRows, WHOLE_FORMAT } from "./split-rows.ts";
 
 // A newer format is refused, not guessed at: the release that wrote it can still read it.
-const FORMAT_VERSION = 1;
 
 /** What spreads the keys of the namespace: see `KeyHash`. */
 export interface PlacementHash {
@@ -95,10 +94,10 @@ export class Journal {
   load(): void {
     const state = readShardRow(this.#sql);
     if (state === null) return;
-    if (state.format !== FORMAT_VERSION && state.format !== SPLIT_FORMAT) {
+    if (state.format !== WHOLE_FORMAT && state.format !== SPLIT_FORMAT) {
       throw new ThrottrError(
         "format_unknown",
-        `the data has format ${state.format}, and this release reads formats ${FORMAT_VERSION} and ${SPLIT_FORMAT}: run the release that wrote it`,
+        `the data has format ${state.format}, and this release reads formats ${WHOLE_FORMAT} and ${SPLIT_FORMAT}: run the release that wrote it`,
       );
     }
     const placement = { shards: state.shards, fingerprint: state.fingerprint };
@@ -276,7 +275,7 @@ export class Journal {
     );
     this.#write(
       "INSERT INTO shard (format, shards, fingerprint, generation, hash_key, noted_shards) VALUES (?, ?, ?, 0, ?, ?)",
-      FORMAT_VERSION,
+      WHOLE_FORMAT,
       placement.shards,
       placement.fingerprint,
       hashKeyBytes(this.hashKey),

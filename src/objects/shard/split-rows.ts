@@ -43,6 +43,8 @@ export type SplitUpdate = {
   [Column in keyof SplitColumns]?: number | ArrayBuffer | null;
 } & { format?: number };
 
+/** Data of which nothing was ever split off: releases before 0.5.0 read it, too. */
+export const WHOLE_FORMAT = 1;
 /** Data of this format is served by ranges: a release that does not know them would serve all of it. */
 export const SPLIT_FORMAT = 2;
 
@@ -120,10 +122,14 @@ export class SplitRows {
     return attempt;
   }
 
-  /** The attempt under way is over without effect; its number is not used again. */
+  /**
+   * The attempt under way is over without effect; its number is not used again. A shard that has never split or been split off
+   * has the format of one that has not tried to: the number stays in a column that no earlier release reads.
+   */
   giveUp(): void {
     if (this.split?.phase !== SplitPhase.copying) throw new Error("split: nothing is copied");
-    this.#update({ split_at: null, split_phase: null });
+    const format = this.range === null ? WHOLE_FORMAT : SPLIT_FORMAT;
+    this.#update({ format, split_at: null, split_phase: null });
     this.split = null;
   }
 
