@@ -213,7 +213,7 @@ export class Exchange {
         this.#merge();
       },
       divide: () => this.#takeBack(part, piece, false),
-      refuseUnknown: () => {
+      refuseUnknownTypes: () => {
         const isUnknown = this.#hasSince05(part.frames);
         if (isUnknown) this.#takeBack(part, piece, true);
         return isUnknown;

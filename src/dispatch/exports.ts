@@ -19,8 +19,7 @@ import {
 import { Keyspace } from "../wire/keyspace.ts";
 import { CIRCLE, initialRange, widthOf, type Range } from "../wire/range.ts";
 import type { Access } from "../base/access.ts";
-import { isUnknownMethod } from "../base/unknown-method.ts";
-import { Refusal } from "../engine/refusal.ts";
+import { refuseUnknown } from "../base/unknown-method.ts";
 import { EXPORT_PAGES_BYTES } from "../engine/sizes.ts";
 import { check, readParts, queryOf } from "./scans.ts";
 import type { AskedShard, ShardGroup } from "./shard-group.ts";
@@ -83,16 +82,6 @@ export async function exportLeases(
     },
     out,
   );
-}
-
-/** Objects of two releases meet for minutes after a deployment. */
-async function refuseUnknown<T>(call: Promise<T>): Promise<T> {
-  try {
-    return await call;
-  } catch (error) {
-    if (!isUnknownMethod(error)) throw error;
-    throw new Refusal("batch_version: a shard still has an earlier release: try again in a minute");
-  }
 }
 
 /** Whose pages are put together. */

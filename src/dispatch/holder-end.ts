@@ -41,7 +41,7 @@ async function tellRange(
         moves,
         answer: () => resolve(),
         divide: () => resolve(tellRange(lanes, owned, holder, protocol, piece.moves)),
-        refuseUnknown: () => false,
+        refuseUnknownTypes: () => false,
         fail: (error) => {
           const shard = lanes.map.labelAt(owned.from);
           logWarning("release_failed", { shard, error: String(error) });

@@ -46,7 +46,7 @@ export interface FramesPiece extends Piece, Section {
    *
    * @returns false, and nothing is done, where the shard knows all types
    */
-  refuseUnknown(): boolean;
+  refuseUnknownTypes(): boolean;
 }
 
 /** The call to a shard. */
@@ -115,7 +115,7 @@ export class ShardLanes {
     const range = this.#view.rangeOf(from);
     const placement = this.#placementOf(range);
     const isOld = placement.range === undefined;
-    const sent = isOld ? pieces.filter((piece) => !piece.refuseUnknown()) : pieces;
+    const sent = isOld ? pieces.filter((piece) => !piece.refuseUnknownTypes()) : pieces;
     if (sent.length === 0) return;
     try {
       const answer = await call(writeBatch(placement, sent));

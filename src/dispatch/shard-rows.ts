@@ -1,6 +1,7 @@
 /** The shards of a namespace for an operator: what each says of its range, and splits by hand. */
 import type { ShardState } from "../base/calls/splits.ts";
 import type { Environment } from "../base/environment.ts";
+import { refuseUnknown } from "../base/unknown-method.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { endOf, initialFroms } from "../wire/range.ts";
 import type { BegunSplit, ShardRow } from "../wire/shards.ts";
@@ -8,11 +9,16 @@ import { hexOfHash } from "../wire/range.ts";
 import type { ShardGroup } from "./shard-group.ts";
 import { readOrAsk, type SaidOf } from "./shard-reports.ts";
 
-/** What all shards are, in the order of the circle. */
+/**
+ * What all shards are, in the order of the circle.
+ *
+ * @throws Refusal `batch_version` where a shard is of a release before 0.5.0
+ */
 export async function shardRows(env: Environment, shards: ShardGroup): Promise<ShardRow[]> {
   await shards.findShards();
   const said = await readOrAsk(env, shards, false, {
-    ask: async ({ placement, stub }, isToReport) => await stub().shardState(placement, isToReport),
+    ask: async ({ placement, stub }, isToReport) =>
+      await refuseUnknown(stub().shardState(placement, isToReport)),
     read: ({ summary }): ShardState | null => summary.state,
   });
   return said.map(rowOf);
@@ -42,7 +48,7 @@ function rowOf({ shard, answer: state, reportedAtMs }: SaidOf<ShardState | null>
  *
  * @param label of the shard
  * @param at first hash of the upper part; null for the middle of the records
- * @throws ThrottrError `split_refused`
+ * @throws ThrottrError `split_refused`; Refusal `batch_version` where the shard is of a release before 0.5.0
  */
 export async function splitShard(
   shards: ShardGroup,
@@ -55,10 +61,10 @@ export async function splitShard(
   return await shards.askOwnerOf(from, async (shard) => {
     if (shard.range.from !== from) {
       // This isolate may not have heard of its split: then the shard it knows has another range, and says so.
-      await shard.stub().shardState(shard.placement);
+      await refuseUnknown(shard.stub().shardState(shard.placement));
       throw unknownShard(label);
     }
-    const begun = await shard.stub().split(shard.placement, at);
+    const begun = await refuseUnknown(shard.stub().split(shard.placement, at));
     return { shard: shard.label, newShard: hexOfHash(begun.at), at: begun.at };
   });
 }

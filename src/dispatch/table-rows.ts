@@ -5,6 +5,7 @@
  * progress in all of them: a page ends in each at the place where it ends first in any.
  */
 import type { ShardRows } from "../base/calls/shard.ts";
+import { refuseUnknown } from "../base/unknown-method.ts";
 import { comparePlaces, type TablePlace, type TableQuery } from "../engine/table-page.ts";
 import { joinBytes } from "../wire/bytes.ts";
 import type { TableCursor } from "./scan-cursor.ts";
@@ -20,7 +21,7 @@ type Given = Answered<ShardRows>;
 /**
  * Up to `recordsMax` rows from a place on.
  *
- * @throws what a shard throws, such as `listing_lost`
+ * @throws Refusal `batch_version` where a shard is of a release before 0.5.0; what a shard throws, such as `listing_lost`
  */
 export async function rangeRows(
   shards: ShardGroup,
@@ -35,7 +36,7 @@ export async function rangeRows(
   const ask = async (of: Range, until?: TablePlace): Promise<Given[]> =>
     await shards.askWithin(of, async ({ placement, stub }) => {
       const asked = until === undefined ? query : { ...query, until };
-      return await stub().rows(placement, asked, hashes, place, share);
+      return await refuseUnknown(stub().rows(placement, asked, hashes, place, share));
     });
   let given = await ask(range);
   // More shards than the share was made for: one has split just now.

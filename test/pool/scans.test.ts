@@ -305,6 +305,16 @@ describe("a scan over several shards", () => {
   });
 });
 
+it("a scan is refused where its cursor leads to a shard of an earlier release", async () => {
+  const namespace = new Namespace();
+  namespace.insert(numbered("k", 0, 40_000));
+  const { cursor } = await namespace.page("", 100, null);
+  namespace.shards[0].rows = async () => {
+    throw new TypeError('The RPC receiver does not implement the method "rows".');
+  };
+  await expect(namespace.page("", 100, cursor)).rejects.toThrow(/^batch_version$/);
+});
+
 describe("a page of a scan of many records", () => {
   it.each([
     ["", 1000],

@@ -12,7 +12,7 @@ import type { ShardState } from "../../src/base/calls/splits.ts";
 import { hasMoved } from "../../src/base/failure.ts";
 import { readSettings } from "../../src/base/settings.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
-import type { Shard } from "../../src/objects/shard/shard.ts";
+import { Shard } from "../../src/objects/shard/shard.ts";
 import { binaryString } from "../../src/wire/bytes.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { CIRCLE, hexOfHash, initialRange, isIn, type Range } from "../../src/wire/range.ts";
@@ -432,6 +432,25 @@ describe("the shards of a namespace over HTTP", () => {
     expect(after.reduce((sum, { records }) => sum + records, 0)).toBe(KEYS.length);
     expect(after[1]).toMatchObject({ isHot: false, split: null });
   });
+
+  it.each([
+    ["shardState", "/v1/shards", undefined],
+    ["split", "/v1/shards/split", { shard: "0" }],
+  ] as const)(
+    "a shard of an earlier release, which lacks %s, refuses %s: the deployment is being updated",
+    async (method, path, body) => {
+      const { splits } = await filled();
+      const lacked = vi.spyOn(Shard.prototype, method).mockImplementation(() => {
+        throw new TypeError(`The RPC receiver does not implement the method "${method}".`);
+      });
+      expect(await ask(splits.ns, path, body)).toMatchObject({
+        status: 503,
+        json: { code: "batch_version" },
+      });
+      lacked.mockRestore();
+      expect((await splits.state()).split).toBeNull();
+    },
+  );
 
   it("POST /v1/shards/split refuses a shard that is not there, a hash outside of its range, and another namespace", async () => {
     const { splits } = await filled();
