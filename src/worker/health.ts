@@ -10,12 +10,12 @@ import type { Environment } from "../base/environment.ts";
 import { OPEN_ACCESS } from "../base/access.ts";
 import { dataRefusal } from "../base/data-refusals.ts";
 import { shardMapOf } from "../dispatch/known-maps.ts";
+import { ShardGroup, type AskedShard } from "../dispatch/shard-group.ts";
 import type { Settings } from "../base/settings.ts";
 import { shardStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
-import { WHOLE } from "../wire/range.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
-import { hasMoved, reportFailure } from "../base/failure.ts";
+import { reportFailure } from "../base/failure.ts";
 import { assertConfigured } from "./token.ts";
 
 /** Each isolate asks the shard at most once in this time, however often `/health` is called. */
@@ -59,19 +59,20 @@ async function problemOfShard(env: Environment, settings: Settings): Promise<Thr
   return asked.problem;
 }
 
-/** Asks the first shard which ranges it knows, and then as its range is: where it can't serve that, it refuses. */
+/** Asks the first shard for what it is: where it can't serve its range, it refuses. */
 async function askShard(env: Environment): Promise<ThrottrError | null> {
   const map = shardMapOf(env, OPEN_ACCESS.namespace);
+  const shards = new ShardGroup(map, (from) => shardStub(env, map.nameAt(from)));
   try {
-    const shard = shardStub(env, map.nameAt(0));
-    const placement = map.placementOf(WHOLE);
-    const said = await orIfUnknown(shard.ranges(placement), () => null);
-    // A shard of a release before 0.5.0 looks at all its records for it.
-    if (said === null) await shard.summary(placement);
-    else if (said.shards > 0) await shard.shardState(map.placementOf(said.range));
+    await shards.findShards();
+    if (map.shards > 0) await shards.askOwnerOf(0, askState);
     return null;
   } catch (error) {
-    // It has split meanwhile: it serves.
-    return hasMoved(error) ? null : reportFailure(error);
+    return reportFailure(error);
   }
+}
+
+async function askState({ placement, stub }: AskedShard): Promise<void> {
+  // A shard of a release before 0.5.0 looks at all its records for it.
+  await orIfUnknown<unknown>(stub().shardState(placement), () => stub().summary(placement));
 }

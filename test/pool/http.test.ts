@@ -2,6 +2,7 @@
 import { createExecutionContext, reset } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { Placement } from "../../src/wire/batch.ts";
 import { WHOLE } from "../../src/wire/range.ts";
 import worker from "../../src/worker/index.ts";
 import {
@@ -350,7 +351,45 @@ describe("web pages", () => {
   });
 });
 
+/** What `GET /health` of an isolate that knows no shards answers, where these are the shards. */
+async function healthOver(
+  shard: object,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<number> {
+  const SHARD = { getByName: () => shard, jurisdiction: () => SHARD };
+  const changed = { ...env, ACCESS: "open", ...variables, SHARD } as unknown as Env;
+  const request = new Request("http://localhost/health") as Parameters<typeof worker.fetch>[0];
+  return (await worker.fetch(request, changed, createExecutionContext())).status;
+}
+
 describe("GET /health", () => {
+  it.each([
+    ["serves four shards, as release 0.4 made by default", "4", 4, 200],
+    ["serves four shards though SHARDS is 1 now", "1", 4, 200],
+    ["serves as many shards as SHARDS says", "3", 3, 200],
+    ["has another number of shards, and refuses all requests", "1", 3, 503],
+  ])(
+    "GET /health says whether a shard of an earlier release %s",
+    async (_title, SHARDS, shards, status) => {
+      const warn = vi.spyOn(console, "warn").mockReturnValue();
+      const lack = (method: string) => async () => {
+        throw new TypeError(`The RPC receiver does not implement the method "${method}".`);
+      };
+      const old = {
+        ranges: lack("ranges"),
+        shardState: lack("shardState"),
+        summary: async (placement: Placement) => {
+          if (placement.shards !== shards) throw new Error("shards_mismatch: another number");
+          return {};
+        },
+      };
+      expect(await healthOver(old, { SHARDS })).toBe(status);
+      warn.mockRestore();
+      // A call that is served ends what the isolate remembers of a refusal.
+      expect(await exchange(QUERY)).toBe("00");
+    },
+  );
+
   it("GET /health shows why the data of default, or of any called namespace, is refused", async () => {
     const health = async (variables: Record<string, unknown>): Promise<Response> =>
       await fetchWith(variables, "/health");
