@@ -13,6 +13,7 @@ import type { ScopeName } from "../wire/throttr/requests.ts";
 import { urlOf } from "./base.ts";
 import { readNames, type Names } from "./namespaces.ts";
 import { namespaceInAddress, putNamespaceInAddress } from "./place.ts";
+import { learnClock } from "./server-clock.ts";
 import { jsonOf } from "./server.ts";
 import { forgetToken, keepToken, readToken } from "./session-token.ts";
 import { Store } from "./store.ts";
@@ -132,6 +133,8 @@ export async function signIn(
 /** @throws ThrottrError as the server refuses the token */
 async function enter(token: string | null, nameInAddress = renameInAddress): Promise<void> {
   const grant = await jsonOf<Grant>({ token }, "/v1/access");
+  // Local servers send no header `date`, and not every screen gets another time.
+  learnClock(grant.atMs);
   const others = token === null ? await namespacesInstead(grant) : [];
   if (others.length === 1) {
     putNamespaceInAddress(others[0]!);

@@ -12,6 +12,8 @@ export interface Grant {
   readonly isForAllNamespaces: boolean;
   /** The server has the API reference at `/docs`. */
   readonly hasReference: boolean;
+  /** The server's time of this answer, ms since the epoch. */
+  readonly atMs: number;
   /** When the access ends, ms since the epoch; null for never. */
   readonly expiresAtMs: number | null;
 }

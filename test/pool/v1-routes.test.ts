@@ -153,6 +153,7 @@ const SUCCESSES: Readonly<
       channelPrefixes: [],
       isForAllNamespaces: false,
       hasReference: true,
+      atMs: expect.any(Number),
       expiresAtMs: expect.any(Number),
     },
   ],

@@ -1000,6 +1000,7 @@ describe("callers", () => {
       expiresAtMs: exp * 1000,
       isForAllNamespaces: false,
       hasReference: true,
+      atMs: expect.closeTo(Date.now(), -5) as number,
     };
     expect((await calling(await bearerOf(limited))("GET", "/v1/access")).json).toEqual({
       ...grant,

@@ -19,9 +19,11 @@ import {
   formatTile,
   shareOf,
 } from "../../src/dashboard/format.ts";
+import type { BufferRecord } from "../../src/client/index.ts";
 import { indentedJson } from "../../src/dashboard/json-text.ts";
 import { hasMixedEnds, withEndsOf } from "../../src/dashboard/line-ends.ts";
 import { pointsOfHour } from "../../src/dashboard/last-hour.ts";
+import { storedKeyOf } from "../../src/dashboard/limit-record.ts";
 import { readLimiterState } from "../../src/dashboard/limiter-state.ts";
 import { bytesOfEscaped, bytesOfName, escapedBytes, pathOf } from "../../src/dashboard/names.ts";
 import { ratesBetween, Slots } from "../../src/dashboard/rates.ts";
@@ -392,6 +394,42 @@ describe("names of the JSON door", () => {
   it("names are shown as text, or as base64 when they are not text", () => {
     expect(bytesOfName({ name: "é" }, "name")).toEqual(encoder.encode("é"));
     expect(bytesOfName({ nameBase64: "/wA=" }, "name")).toEqual(Uint8Array.of(255, 0));
+  });
+});
+
+describe("records of limits", () => {
+  /** Calls of a server that has these keys; a counter is of another kind. */
+  const serverOf = (keys: Readonly<Record<string, "buffer" | "counter">>) => ({
+    asked: [] as string[],
+    get(key: string | Uint8Array) {
+      const name = Buffer.from(key).toString();
+      this.asked.push(name);
+      if (Buffer.from(key).length > 255)
+        return Promise.reject(new ThrottrError("key_invalid", "long"));
+      if (keys[name] === "counter")
+        return Promise.reject(new ThrottrError("kind_mismatch", "counter"));
+      return Promise.resolve(keys[name] === undefined ? null : ({} as BufferRecord));
+    },
+  });
+  const { signal } = new AbortController();
+
+  it.each([
+    [{ "a:1": "buffer" }, "a:1"],
+    [{ "a:1:c": "buffer" }, "a:1:c"],
+    [{ "a:1": "counter", "a:1:c": "buffer" }, "a:1"],
+    [{}, "a:1"],
+  ] as const)("of %j the state of a limit is in %s", async (keys, stored) => {
+    const found = await storedKeyOf(serverOf(keys), encoder.encode("a:1"), signal);
+    expect(Buffer.from(found).toString()).toBe(stored);
+  });
+
+  it.each([254, 255])("a key of %d bytes is that of no composite", async (length) => {
+    const key = "k".repeat(length);
+    const server = serverOf({ [key]: "buffer" });
+    expect(Buffer.from(await storedKeyOf(server, encoder.encode(key), signal)).toString()).toBe(
+      key,
+    );
+    expect(server.asked).toEqual([]);
   });
 });
 

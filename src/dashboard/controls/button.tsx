@@ -1,5 +1,6 @@
 /** Buttons. */
 import { useState } from "hono/jsx/dom";
+import { notify } from "../hooks.ts";
 import { Icon, type IconName } from "../icons.tsx";
 
 interface ButtonProps {
@@ -48,14 +49,22 @@ export function CopiedId({ id, shown = id }: { readonly id: string; readonly sho
   );
 }
 
+/** @throws where the page may not copy; an insecure origin has no clipboard at all */
+async function copyText(text: string): Promise<void> {
+  await navigator.clipboard.writeText(text);
+}
+
 /** A button that copies a text to the clipboard. */
 export function Copy({ text, label }: { readonly text: string; readonly label: string }) {
   const [isCopied, setCopied] = useState(false);
   const copy = (): void => {
-    void navigator.clipboard.writeText(text).then(() => {
-      setCopied(true);
-      setTimeout(() => setCopied(false), 1500);
-    });
+    copyText(text).then(
+      () => {
+        setCopied(true);
+        setTimeout(() => setCopied(false), 1500);
+      },
+      () => notify("The browser copies only for pages of HTTPS or localhost that may do so"),
+    );
   };
   return (
     <Button

@@ -1,10 +1,19 @@
 /** The keys that limiters refuse most and decide about most, what to do about them, and the record of each. */
 import { useState, type Child } from "hono/jsx/dom";
-import { ThrottrError } from "../../client/index.ts";
 import type { HotKey } from "../../wire/limit-figures.ts";
-import { Button, Card, Empty, Opener, Table, type Column } from "../controls/index.ts";
+import {
+  Button,
+  Card,
+  Dialog,
+  Empty,
+  Loading,
+  Opener,
+  Table,
+  type Column,
+} from "../controls/index.ts";
 import { formatCount } from "../format.ts";
 import { useLoaded } from "../hooks.ts";
+import { storedKeyOf } from "../limit-record.ts";
 import { bytesOfName } from "../names.ts";
 import { useOpened } from "../place.ts";
 import { type Session } from "../session.ts";
@@ -16,8 +25,6 @@ export type Keys = readonly (HotKey & { readonly name: string })[];
 
 /** Keys of a table before all of them are asked for. */
 const SHOWN = 8;
-/** What the states of composites have behind their keys. */
-const COMPOSITE = ":c";
 
 const encoder = new TextEncoder();
 
@@ -154,10 +161,17 @@ function StateDialog({
   readonly onClose: () => void;
 }) {
   const found = useLoaded(
-    async (signal) => ({ key: await storedKeyOf(session, recordKey, signal) }),
+    async (signal) => ({ key: await storedKeyOf(session.throttr, recordKey, signal) }),
     [session, recordKey],
   );
-  if (found.value === null) return null;
+  if (found.value === null) {
+    if (found.error === null) return null;
+    return (
+      <Dialog title={nameText(recordKey)} onClose={onClose} isDrawer>
+        <Loading of={found}>{() => null}</Loading>
+      </Dialog>
+    );
+  }
   return (
     <RecordDialog
       session={session}
@@ -167,29 +181,4 @@ function StateDialog({
       onChange={() => {}}
     />
   );
-}
-
-async function storedKeyOf(
-  session: Session,
-  key: Uint8Array,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  const composite = new Uint8Array([...key, ...encoder.encode(COMPOSITE)]);
-  const [isPlain, isComposite] = await Promise.all(
-    [key, composite].map(async (stored) => await isStored(session, stored, signal)),
-  );
-  return isComposite && !isPlain ? composite : key;
-}
-
-async function isStored(
-  { throttr }: Session,
-  key: Uint8Array,
-  signal: AbortSignal,
-): Promise<boolean> {
-  try {
-    return (await throttr.get(key, { signal })) !== null;
-  } catch (error) {
-    if (ThrottrError.from(error).code === "kind_mismatch") return true;
-    throw error;
-  }
 }

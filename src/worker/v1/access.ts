@@ -4,6 +4,7 @@ import type { Grant } from "../../wire/grant.ts";
 import { Scope } from "../../wire/throttr/requests.ts";
 import type { Caller } from "../caller.ts";
 import { SCOPE_NAMES } from "../../base/grant.ts";
+import { presentMs } from "../../base/clock.ts";
 import { isForAllNamespaces } from "../token.ts";
 import { ok, route } from "./route.ts";
 
@@ -27,6 +28,7 @@ const grantAnswer = v.strictObject({
     v.boolean(),
     v.description("Whether `/docs` leads to the API reference of this server."),
   ),
+  atMs: v.pipe(v.number(), v.description("The server's time, in ms since the epoch.")),
   expiresAtMs: v.pipe(
     v.nullable(v.number()),
     v.description("When the access ends, in ms since the epoch; null for never."),
@@ -46,6 +48,7 @@ function grantOf({ access, settings }: Caller): Grant {
     isForAllNamespaces: isForAllNamespaces(settings, access),
     // Below the path of an application, `routeThrottr` says what is there.
     hasReference: true,
+    atMs: presentMs(),
     expiresAtMs,
   };
 }
