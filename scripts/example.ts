@@ -4,10 +4,10 @@ import { existsSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import {
   assertPortsFree,
   endWithSignals,
+  getReady,
   OPEN_INSIDE,
   ROOT,
   startServer,
-  waitUntilReady,
 } from "./server.ts";
 
 const PORT = 8787;
@@ -34,8 +34,7 @@ const server = startServer({
   isForeground: true,
 });
 endWithSignals(server);
-await waitUntilReady(PORT, []);
-console.log(`${name} is ready: http://127.0.0.1:${PORT}`);
+if (await getReady(server, PORT, [])) console.log(`${name} is ready: http://127.0.0.1:${PORT}`);
 
 /** Starts an example whose framework is not installed here: as a project of its own, with the packed package. */
 function startProject(): number {

@@ -4,6 +4,7 @@ import { existsSync, openSync, readFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { childExitCode } from "../src/cli/exit-code.ts";
 import { portHolder } from "../src/cli/serve/port-holder.ts";
 import { ownRegistry } from "./dev-registry.ts";
 
@@ -140,13 +141,39 @@ function signal(child: ChildProcess, toGroup: boolean, name: "SIGKILL" | 0): boo
   }
 }
 
+/** How long a server that is given up may take to end the runtime. */
+const END_TIMEOUT_MS = 10_000;
+
+/**
+ * Waits until a server is ready, as `waitUntilReady`. One that does not get ready is ended, and this process with it: exit
+ * code 1.
+ *
+ * @returns whether it is ready
+ */
+export async function getReady(
+  { process: child }: Pick<Server, "process">,
+  ...[port, tcpPorts, timeoutMs]: Parameters<typeof waitUntilReady>
+): Promise<boolean> {
+  try {
+    await waitUntilReady(port, tcpPorts, timeoutMs);
+    return true;
+  } catch (error) {
+    console.error(`The server did not get ready: ${String((error as Error).cause ?? error)}`);
+    process.exitCode = 1;
+    // wrangler ends its runtime with it.
+    child.kill("SIGTERM");
+    setTimeout(() => child.kill("SIGKILL"), END_TIMEOUT_MS).unref();
+    return false;
+  }
+}
+
 /** How often the process looks whether npm, which has started it, is still there. */
 const PARENT_INTERVAL_MS = 200;
 
-/** Ends a server with this process, and this process with the server. */
-export function endWithSignals({ process: child }: Server): void {
+/** Ends a server with this process, and this process with the server and its exit code, unless it has one already. */
+export function endWithSignals({ process: child }: Pick<Server, "process">): void {
   for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => child.kill(name));
-  child.on("exit", (code) => process.exit(code ?? 0));
+  child.on("exit", (code, signal) => process.exit(process.exitCode ?? childExitCode(code, signal)));
   // npm passes SIGTERM on to the shell that it runs scripts in, which does not pass it on.
   if (process.env.npm_lifecycle_event === undefined) return;
   const { ppid } = process;

@@ -8,9 +8,9 @@ import {
   assertPortsFree,
   configForStart,
   endWithSignals,
+  getReady,
   ROOT,
   startServer,
-  waitUntilReady,
 } from "./server.ts";
 import { startOptions, UsageError, type StartOptions } from "./start-options.ts";
 
@@ -39,9 +39,9 @@ const server = startServer({
 });
 endWithSignals(server);
 
-await waitUntilReady(httpPort, openedPorts);
-console.log(bannerOf(options));
-if (holder !== null) {
+const isReady = await getReady(server, httpPort, openedPorts);
+if (isReady) console.log(bannerOf(options));
+if (isReady && holder !== null) {
   console.warn(`Workers that are bound to ${NAME} on this machine reach another server: ${holder}.
 When it has ended they reach this one, within a minute and a half.
 `);

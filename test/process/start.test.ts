@@ -244,3 +244,31 @@ function isGroupAlive(pid: number): boolean {
     return false;
   }
 }
+
+/** Runs a script that starts a command in the place of wrangler, at a port where nobody listens. */
+function runInPlace(command: string): { status: number | null; pid: number; err: string } {
+  const script = `
+    import { spawn } from "node:child_process";
+    import { endWithSignals, getReady } from ${JSON.stringify(resolve("scripts/server.ts"))};
+    const child = spawn("sh", ["-c", ${JSON.stringify(command)}]);
+    console.log(child.pid);
+    endWithSignals({ process: child });
+    await getReady({ process: child }, 1, [], 500);
+  `;
+  const run = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
+    encoding: "utf8",
+    timeout: 20_000,
+  });
+  return { status: run.status, pid: Number(run.stdout), err: run.stderr };
+}
+
+it("a server that does not get ready is ended, and npm start with it", () => {
+  const { status, pid, err } = runInPlace("exec sleep 60");
+  expect(err).toContain("The server did not get ready");
+  expect(status).toBe(1);
+  expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+});
+
+it("npm start ends with the exit code of a server that a signal has ended", () => {
+  expect(runInPlace("kill -9 $$").status).toBe(137);
+});
