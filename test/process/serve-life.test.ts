@@ -163,11 +163,14 @@ it("a server that is stopped twice leaves no workerd behind", async () => {
   await expect.poll(() => isRunning(workerdPid)).toBe(false);
 });
 
-it("a workerd that has ended is started again, at the same ports and with its data", async () => {
-  const server = open(freshFolder());
+it("a workerd that has ended is started again, at the same ports, with its data, and without a write to the folder", async () => {
+  const data = freshFolder();
+  const server = open(data);
   await server.ready();
   const { url, workerdPid } = server;
   expect((await increment(url, "views")).status).toBe(200);
+  // The configuration can't be replaced, as on a full disk.
+  mkdirSync(join(data, "config.capnp.new"));
   killIfThere(workerdPid);
   const readyAgain = (): number => server.events.filter(({ event }) => event === "ready").length;
   await expect.poll(readyAgain, { timeout: 10_000 }).toBe(2);

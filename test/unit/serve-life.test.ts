@@ -3,10 +3,11 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { createServer, type AddressInfo } from "node:net";
 import { PassThrough, Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
+import type { Address } from "../../src/cli/serve/address.ts";
 import { Events } from "../../src/cli/serve/events.ts";
 import { LogLines } from "../../src/cli/serve/log-lines.ts";
 import { connectionsWithin, openFilesMax } from "../../src/cli/serve/open-files.ts";
-import { planOf, type ServePlan } from "../../src/cli/serve/plan.ts";
+import { planOf } from "../../src/cli/serve/plan.ts";
 import { holderByLsof, portHolder } from "../../src/cli/serve/port-holder.ts";
 import { NotReady } from "../../src/cli/serve/server.ts";
 import { untilEnded } from "../../src/cli/serve/until-ended.ts";
@@ -88,9 +89,9 @@ describe("a workerd that ends again and again", () => {
   /** Runs lives that each get ready, or not, and end with their number as exit code. */
   async function run(areReady: readonly boolean[]): Promise<[number, string[]]> {
     const told: string[] = [];
-    const started: ServePlan[] = [];
-    const start = (served: ServePlan) => {
-      const exitCode = started.push(served);
+    const started: (readonly Address[])[] = [];
+    const start = (http: readonly Address[]) => {
+      const exitCode = started.push(http);
       const isReady = areReady[exitCode - 1]!;
       return {
         ended: Promise.resolve(exitCode),
@@ -112,7 +113,8 @@ describe("a workerd that ends again and again", () => {
       drainTimeoutMs: 0,
       restartPausesMs: [1, 2],
     });
-    for (const { http } of started.slice(1)) expect(http[0]!.port).toBe(4711);
+    expect(started[0]).toEqual(plan.http);
+    for (const http of started.slice(1)) expect(http[0]!.port).toBe(4711);
     return [exitCode, told.map((line) => (JSON.parse(line) as { event: string }).event)];
   }
 

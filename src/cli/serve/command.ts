@@ -134,7 +134,7 @@ async function serve(
   try {
     for (const pid of data.endedOrphans) await tellOrphan(events, pid);
     await tellRemoved(events, await removeEmptyObjects(data.objectsFolder));
-    return await untilEnded((served) => ServerProcess.start(workerd, served, data), {
+    return await untilEnded((http) => ServerProcess.start(workerd, plan, http, data), {
       plan,
       events,
       signal,

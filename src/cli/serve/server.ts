@@ -12,7 +12,7 @@ import type { Readable } from "node:stream";
 import { childExitCode } from "../exit-code.ts";
 import { aborted } from "../interruption.ts";
 import { ASSETS_FOLDER, packageFolder, WORKER_FILE } from "../package-folder.ts";
-import { reachableUrl, type Address } from "./address.ts";
+import { addressText, reachableUrl, type Address } from "./address.ts";
 import { assetsIn } from "./assets.ts";
 import {
   CONFIGURATION_NAME,
@@ -50,6 +50,8 @@ export class ServerProcess {
   /** The folder that workerd writes to; its claim says which process that is. */
   readonly #data: DataFolder;
   readonly #plan: ServePlan;
+  /** What it listens on for HTTP; port 0 where the system chooses. */
+  readonly #http: readonly Address[];
   /** An end that was asked for counts as exit code 0, whatever signal ended it. */
   #isStopping = false;
   /**
@@ -58,10 +60,16 @@ export class ServerProcess {
    */
   readonly #killAtExit = (): void => this.kill();
 
-  private constructor(child: ChildProcess, data: DataFolder, plan: ServePlan) {
+  private constructor(
+    child: ChildProcess,
+    data: DataFolder,
+    plan: ServePlan,
+    http: readonly Address[],
+  ) {
     this.#child = child;
     this.#data = data;
     this.#plan = plan;
+    this.#http = http;
     this.ended = new Promise((resolve) => {
       const end = (exitCode: number): void => {
         process.off("exit", this.#killAtExit);
@@ -81,9 +89,16 @@ export class ServerProcess {
    * Starts workerd.
    *
    * @param workerd path of its program
+   * @param http addresses of the plan; a port that the plan leaves to the system may be chosen already. The configuration stays
+   *   the same then, as a full disk could not take another one
    * @throws UsageError `worker_missing` where the package has not been built
    */
-  static start(workerd: string, plan: ServePlan, data: DataFolder): ServerProcess {
+  static start(
+    workerd: string,
+    plan: ServePlan,
+    http: readonly Address[],
+    data: DataFolder,
+  ): ServerProcess {
     const folder = packageFolder();
     const serving: Serving = {
       ...plan,
@@ -93,7 +108,15 @@ export class ServerProcess {
       assets: assetsIn(join(folder, ASSETS_FOLDER)),
     };
     const configuration = data.storeConfiguration(configurationText(serving));
-    const args = ["serve", configuration, CONFIGURATION_NAME, `--import-path=${folder}`];
+    const args = [
+      "serve",
+      configuration,
+      CONFIGURATION_NAME,
+      `--import-path=${folder}`,
+      ...plan.http.map(
+        (address, at) => `--socket-addr=${httpSocketName(address)}=${addressText(http[at]!)}`,
+      ),
+    ];
     const child = spawn(workerd, [...args, `--control-fd=${CONTROL_FD}`], {
       // By number: 1 and 2 are the log, 3 is `CONTROL_FD`, 4 and 5 are how `orphans.ts` recognizes workerd.
       stdio: ["ignore", "pipe", "pipe", "pipe", data.claimFd, data.fd],
@@ -105,7 +128,7 @@ export class ServerProcess {
     // Through this process rather than inherited, as places in the built Worker are translated.
     lines.copy(child.stdout!, process.stdout);
     lines.copy(child.stderr!, process.stderr);
-    return new ServerProcess(child, data, plan);
+    return new ServerProcess(child, data, plan, http);
   }
 
   /** Undefined where the program could not be started. */
@@ -161,7 +184,7 @@ export class ServerProcess {
 
   /** Ports that other processes use: workerd names the port, but not the process. */
   #takenPorts(): string[] {
-    return [...this.#plan.http, ...this.#plan.tcp].flatMap(({ port }) => {
+    return [...this.#http, ...this.#plan.tcp].flatMap(({ port }) => {
       const holder = port === 0 ? null : portHolder(port);
       return holder === null ? [] : [`port ${port} is taken by ${holder}`];
     });

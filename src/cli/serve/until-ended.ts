@@ -32,8 +32,8 @@ export interface Life {
 /** The part of `ServerProcess` that is needed here; tests pass their own. */
 type Workerd = Pick<ServerProcess, "ended" | "pid" | "isStopping" | "ready" | "stop" | "kill">;
 
-/** Starts workerd with a plan. */
-type Start = (plan: ServePlan) => Workerd;
+/** Starts workerd; after its first start at the HTTP addresses that were opened then. */
+type Start = (http: readonly Address[]) => Workerd;
 
 /**
  * Serves until it is asked to stop, or workerd does not become ready the first time, or ends too often in a row.
@@ -82,11 +82,11 @@ class Keeper {
    * code.
    */
   async run(): Promise<ExitCode> {
-    const { events } = this.#life;
-    let { plan } = this.#life;
+    const { events, plan } = this.#life;
+    let opened = plan.http;
     for (let isFirst = true; !this.#isStopping; isFirst = false) {
       const startedMs = performance.now();
-      this.#server = this.#start(plan);
+      this.#server = this.#start(opened);
       const http = await this.#announceReady(this.#server);
       const exitCode = await this.#server.ended;
       const pauseMs = this.#pauseAfter(performance.now() - startedMs);
@@ -94,7 +94,7 @@ class Keeper {
       // Another start does not help a server that was never ready: a port is taken, or a file is unreadable.
       if ((isFirst && http === null) || pauseMs === null) return exitCode;
       // Keep the ports that the system chose: clients know them.
-      if (http !== null) plan = { ...plan, http };
+      if (http !== null) opened = http;
       const text = `workerd ended with exit code ${exitCode}: serve restarts it in ${pauseMs} ms`;
       await events.tell("restarting", { exitCode, pauseMs }, text);
       // Rejects when the server is asked to stop during the pause.
