@@ -6,8 +6,10 @@ import { AlarmCounts } from "./checks/alarms.ts";
 import type { Moment, Moments, Violation } from "./checks/history.ts";
 import { afterMs, beforeMs, earlier, NEVER } from "./checks/order.ts";
 import { Facts, type Connection, type Ending, type ObjectCall } from "./checks/facts.ts";
+import type { Failures } from "./failures.ts";
 import { FaultCounts } from "./faults/counts.ts";
 import type { Life } from "./platform/life.ts";
+import type { RunningLife } from "./platform/running-life.ts";
 import type { SocketEnd } from "./platform/net/socket-end.ts";
 import { attachmentOf } from "./platform/net/web-socket.ts";
 import {
@@ -30,6 +32,9 @@ const CLOSED_BY_HUB = "connection_closed";
 /** The event with which a door says that it closes a TCP connection that no Hub takes, and why: all of them are full. */
 const REFUSED = "tcp_refused";
 const HUBS_FULL = "connections_max";
+
+/** The name of the release that is judged. */
+const TODAY = "today";
 
 /** Of what a Hub leaves with each socket. */
 interface Attachment {
@@ -70,6 +75,7 @@ export class Witness implements Watcher {
   /** What was refused, by its code. */
   readonly refusals = new FaultCounts();
   readonly #moments: Moments;
+  readonly #failures: Failures;
   readonly #lives = new Map<
     ObjectLife,
     { begun: Moment; ended: Moment | null; isReset: boolean; number: number }
@@ -78,8 +84,9 @@ export class Witness implements Watcher {
   readonly #hosted: Hosted[] = [];
   readonly #dialed = new Map<number, Dialed>();
 
-  constructor(moments: Moments) {
+  constructor(moments: Moments, failures: Failures) {
     this.#moments = moments;
+    this.#failures = failures;
   }
 
   /** The clock of an object shows what that of its machine does. */
@@ -170,10 +177,16 @@ export class Witness implements Watcher {
     };
   }
 
-  onLog(life: Life, text: string): void {
+  /** What the release before throws is not judged. */
+  onError({ release }: RunningLife, what: string, error: unknown): void {
+    if (release === TODAY || release === null) this.#failures.noteError(what, error);
+  }
+
+  onLog({ name }: Life, text: string, release: string): void {
+    if (release === TODAY) this.#failures.noteLog(text);
     if (text.includes(`"${DATA_MISSING}"`)) {
       const message = `says that data is missing, and none is: ${text}`;
-      this.falseAlarms.push({ promise: "Logs", subject: life.name, message });
+      this.falseAlarms.push({ promise: "Logs", subject: name, message });
     }
     if (text.includes(`"${CLOSED_BY_HUB}"`)) this.closedByServer++;
     if (text.includes(`"${REFUSED}"`)) {

@@ -18,6 +18,8 @@ import type { Faults } from "./platform/faults.ts";
 import { LifeOver } from "./platform/life.ts";
 import { RunningLife } from "./platform/running-life.ts";
 import { Machine } from "./platform/site.ts";
+import { CallTimes } from "./call-times.ts";
+import { Failures } from "./failures.ts";
 import { Witness } from "./witness.ts";
 import { sizesOf, type Sizes } from "./platform/sizes.ts";
 import * as production from "../../src/engine/sizes.ts";
@@ -79,6 +81,10 @@ export class World {
   readonly sizes: Sizes;
   /** What befell objects and connections, for checkers. */
   readonly witness: Witness;
+  /** What went wrong without a fault that explains it. */
+  readonly failures: Failures;
+  /** How long calls take. */
+  readonly times: CallTimes;
   readonly violations: Violation[] = [];
   /** Keys on which too many calls overlap to be judged. */
   readonly undecided: string[] = [];
@@ -107,7 +113,14 @@ export class World {
     const sizes = sizesOf(this.random.fork("sizes"));
     this.sizes = { ...production, ...sizes };
     this.#clients = new Machine(this.time, "clients");
-    this.witness = new Witness(this.moments);
+    this.failures = new Failures({
+      hasFaults: !options.isCalm,
+      hasReleases: !options.isToday,
+      hasSplits: Number(options.variables["SHARDS_MAX"]) > 1,
+      variables: options.variables,
+    });
+    this.times = new CallTimes(() => this.time.nowMs, { hasFaults: !options.isCalm });
+    this.witness = new Witness(this.moments, this.failures);
     this.cluster = new Cluster({
       time: this.time,
       trace: this.trace,
@@ -232,6 +245,8 @@ export class World {
       this.violations.push(...this.#auditor.check(), ...checkGoodbyes(this.#goodbyes));
       for (const workload of workloads) this.violations.push(...workload.check(this));
       this.violations.push(...this.witness.alarms.violations(), ...this.witness.falseAlarms);
+      this.times.judgeOpen();
+      this.violations.push(...this.failures.violations, ...this.times.violations);
     }
     return this.violations;
   }

@@ -33,7 +33,7 @@ const FULL_MS = 20_000;
 /** How often it is one of the Hubs that wait for the answer to a close that is put to sleep, where there is one. */
 const CLOSING_SHARE = 0.8;
 /** The longest time that a reader reads nothing, in ms. */
-const STALL_MS = 30_000;
+export const STALL_MS = 30_000;
 
 /** How long a deployment takes in which a release takes the place of another, in ms. */
 const DEPLOYMENT_MS = { least: 10_000, most: 180_000 };

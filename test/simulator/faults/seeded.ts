@@ -36,9 +36,9 @@ const AIMED_CALLS = 0.15;
 const AIMED_FATES = ["lost", "answer lost", "caller ended"] as const;
 
 /** A commit takes so long at most, in ms: of a disk that is slow now, and of one that is not. */
-const COMMIT_MS = { slow: 5000, most: 15 };
+export const COMMIT_MS = { slow: 5000, most: 15 };
 /** A slow message takes so long at most, in ms: longer than the time that any caller waits. */
-const SLOW_MS = 30_000;
+export const SLOW_MS = 30_000;
 /** The client of an exchange that leaves does so by then, in ms: most answers come earlier, and some listeners stay longer. */
 const STAY_MS = 5000;
 /** A client that leaves a close unanswered does so for as long, in ms: its Hub may sleep meanwhile. */

@@ -62,7 +62,10 @@ export class Cluster implements ObjectHost {
   constructor(options: ClusterOptions) {
     const { time, trace, random, faults } = options;
     const network = new Network({ time, random: random.fork("network"), trace, faults });
-    this.site = { time, trace, random, faults, network, running: null };
+    this.watcher = options.watcher ?? {};
+    const onError: Site["onError"] = (life, what, error) =>
+      this.watcher.onError?.(life, what, error);
+    this.site = { time, trace, random, faults, network, running: null, onError };
     this.machines = Array.from(
       { length: options.machines },
       (_, index) => new Machine(time, `machine ${index}`),
@@ -71,7 +74,6 @@ export class Cluster implements ObjectHost {
     this.#bindings = options.bindings ?? SERVER_BINDINGS;
     this.#variables = options.variables;
     this.#sizes = options.sizes ?? {};
-    this.watcher = options.watcher ?? {};
   }
 
   /** All objects that have been asked for so far. */
@@ -102,7 +104,7 @@ export class Cluster implements ObjectHost {
       program,
       variables,
       sizes: this.#sizes,
-      onLog: (life, text) => this.watcher.onLog?.(life, text),
+      onLog: (life, text) => this.watcher.onLog?.(life, text, name),
     });
     this.#isolates.push(isolate);
     return isolate;

@@ -29,8 +29,13 @@ export class Door {
   /** Runs an event of the isolate for a request that has arrived. */
   enter(event: (life: Life, serve: Serve, letGo: LetGo) => void): void {
     this.#begin("fetch", (life) => {
-      const serve: Serve = (request) =>
-        this.#handler.fetch(request, this.#env, contextOf(life, {}));
+      const serve: Serve = (request) => {
+        const served = this.#handler.fetch(request, this.#env, contextOf(life, {}));
+        served.catch((error: unknown) =>
+          this.#cluster.site.onError(life, "fetch of a door", error),
+        );
+        return served;
+      };
       event(life, serve, (isGone) => life.letGo(isGone));
     });
   }

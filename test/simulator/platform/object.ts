@@ -170,6 +170,7 @@ export class ObjectLife extends RunningLife {
 
   #reset(reason: unknown): void {
     this.site.trace.note("aborted", this.name, String(reason));
+    this.site.onError(this, `${this.object.className} reset`, reason);
     this.disk.dropTurn();
     this.end(() => Object.assign(copyError(reason), { durableObjectReset: true }));
   }
@@ -236,8 +237,10 @@ export interface Watcher {
    */
   onSocket?(object: SimulatedObject, end: SocketEnd, isParted: boolean): void;
   onCall?(call: CallMade): CallWatch;
-  /** A line of the log. */
-  onLog?(life: Life, text: string): void;
+  /** A line of the log, of code of a release. */
+  onLog?(life: Life, text: string, release: string): void;
+  /** Code has thrown an error that the platform takes: the end of a call, of an event or of the life. */
+  onError?(life: RunningLife, what: string, error: unknown): void;
 }
 
 /** A call of an object, as it is made. */
@@ -480,6 +483,7 @@ export class SimulatedObject {
             if (life.isOver) return;
             end();
             this.#host.site.trace.note("alarm failed", life.name, String(error));
+            this.#host.site.onError(life, `${this.className}.alarm`, error);
             const isSetAnew = disk.shownAlarmMs !== null;
             disk.endAlarm(false);
             if (!isSetAnew) return this.#retryAlarm();

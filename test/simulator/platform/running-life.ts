@@ -123,7 +123,9 @@ export class RunningLife implements Life {
     };
     work.then(end, (error: unknown) => {
       end();
-      if (!this.isOver) this.site.trace.note("waitUntil failed", this.name, String(error));
+      if (this.isOver) return;
+      this.site.trace.note("waitUntil failed", this.name, String(error));
+      this.site.onError(this, `work of a ${this.kind}`, error);
     });
   }
 

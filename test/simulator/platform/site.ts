@@ -14,6 +14,8 @@ export interface Site {
   readonly network: Network;
   /** Whose event happens now; null between events, and in those of no life. */
   running: RunningLife | null;
+  /** The platform was given an error that code has thrown, and goes on. */
+  readonly onError: (life: RunningLife, what: string, error: unknown) => void;
 }
 
 /** A machine has a clock, which may be wrong. */

@@ -128,7 +128,9 @@ class Channel {
             if (!life.isOver) give(tried(() => copy(value, this.#caller)));
           },
           (error: unknown) => {
-            if (!life.isOver) give({ error: cloneError(error) });
+            if (life.isOver) return;
+            this.#site.onError(life, `${this.#target.className}.${method}`, error);
+            give({ error: cloneError(error) });
           },
         );
       },

@@ -189,7 +189,9 @@ export class Limits implements Workload {
       const call = calls[i]!;
       const answer = answers[i]!;
       const outcome =
-        answer.kind === "reply" ? outcomeOf(() => frame.read(answer.reply)) : answer.kind;
+        answer.kind === "reply"
+          ? outcomeOf(() => world.failures.read("limits", () => frame.read(answer.reply)))
+          : answer.kind;
       if (outcome === "unknown") giveUp(world, history, call);
       else history.end(call, outcome);
       if (outcome === "refused" || !isRepeatable(operation)) return false;

@@ -81,7 +81,12 @@ export class Pipe {
    */
   send(frames: readonly Sent[]): Promise<Answer>[] {
     const answers = frames.map((sent) => {
-      const { promise, resolve } = Promise.withResolvers<Answer>();
+      const { promise, resolve: settle } = Promise.withResolvers<Answer>();
+      const end = this.#world.times.begin("connection", `${this.kind} ${this.connection}`);
+      const resolve = (answer: Answer): void => {
+        end();
+        settle(answer);
+      };
       if (this.isOver) resolve({ kind: "refused", code: "not_sent" });
       else if (this.isClosed) resolve({ kind: "refused", code: "closed" });
       else this.#expected.push({ sent, resolve });
@@ -148,6 +153,7 @@ export class Pipe {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.isOver = true;
+    this.#world.failures.noteEnd(reason);
     if (this.#hasSaidGoodbye && wasOpen) {
       const { connection, kind, unanswered } = this;
       const mayBeClosed = this.#world.witness.closedByServer > this.#closedBefore;

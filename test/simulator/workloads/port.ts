@@ -3,6 +3,7 @@ import type { Door } from "../checks/history.ts";
 import type { Operation } from "../../../src/wire/edge/operation.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
+import type { Failures } from "../failures.ts";
 import type { World } from "../world.ts";
 import type { Protocol } from "./wire.ts";
 
@@ -20,6 +21,8 @@ export interface Port {
   readonly connection: number;
   /** Sends frames in one message. Resolves when each has an answer, or never will have. */
   exchange(operations: readonly Operation<unknown>[]): Promise<readonly Answer[]>;
+  /** Hears of replies that refuse. */
+  readonly failures: Failures;
   close(): void;
   /** The server has closed the present connection, which can still send: see `Pipe.isClosed`. False where ports have none. */
   readonly isClosed: boolean;

@@ -22,11 +22,13 @@ export const httpPort: OpenPort = (world, client, random, protocol = EDGE) => {
   let connection = world.newConnection();
   return {
     door: "http",
+    failures: world.failures,
     get connection() {
       return connection;
     },
     async exchange(operations) {
       connection = world.newConnection();
+      const end = world.times.begin("http", `POST ${protocol.path}`);
       const body = messageOf(operations);
       const request = new SimRequest(`${SERVER}${protocol.path}`, { method: "POST", body });
       try {
@@ -34,11 +36,15 @@ export const httpPort: OpenPort = (world, client, random, protocol = EDGE) => {
         const response = await exchange(network, client, doorTo(world, random), request);
         if (response.status !== 200) {
           const problem = (await response.json()) as { code: string };
+          world.failures.noteCode(problem.code, `POST ${protocol.path}`, "message");
           return all(operations, answerOf(problem.code, operations.length));
         }
         return splitReplies(operations, await response.bytes());
       } catch (error) {
+        world.failures.noteError("a body over HTTP", error);
         return all(operations, { kind: "unknown", reason: String(error) });
+      } finally {
+        end();
       }
     },
     close: () => {},
@@ -52,19 +58,24 @@ export function bindingPort(world: World, client: RunningLife, random: Random): 
   let connection = world.newConnection();
   return {
     door: "binding",
+    failures: world.failures,
     get connection() {
       return connection;
     },
     async exchange(operations) {
       connection = world.newConnection();
+      const end = world.times.begin("binding", "exchange");
       try {
         return splitReplies(
           operations,
           await callBinding(world, client, random, messageOf(operations)),
         );
       } catch (error) {
+        world.failures.noteFailure("a message over a binding", error, "message");
         const { code } = ThrottrError.from(error instanceof Error ? error.message : String(error));
         return all(operations, answerOf(code, operations.length));
+      } finally {
+        end();
       }
     },
     close: () => {},
@@ -102,7 +113,10 @@ export function callBinding(
         if (!life.isOver) back(() => resolve(copy));
       } catch (error) {
         const copy = cloneError(error);
-        if (!life.isOver) back(() => reject(copy));
+        if (!life.isOver) {
+          world.cluster.site.onError(life, "exchange of a door", error);
+          back(() => reject(copy));
+        }
       }
       end();
     });

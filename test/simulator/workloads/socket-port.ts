@@ -60,6 +60,7 @@ export function socketPort(
   };
   const port: Port = {
     door: kind,
+    failures: world.failures,
     get connection() {
       return number;
     },

@@ -90,8 +90,9 @@ export class Splits implements Workload {
       if (shards.length === 0) continue;
       try {
         await this.#split(world, life, random.pick(shards), random);
-      } catch {
+      } catch (error) {
         // Calls are lost, and shards refuse to split while they do: the next attempt comes later.
+        world.failures.noteFailure("a split", error, "split");
       }
     }
   }
@@ -167,13 +168,19 @@ async function listShards(
   random: Random,
 ): Promise<readonly ShardRow[] | null> {
   const request = new SimRequest(`${SERVER}/v1/shards`, { method: "GET" });
+  const end = world.times.begin("http", "GET /v1/shards");
   try {
     const { network } = world.cluster.site;
     const response = await exchange(network, life, doorTo(world, random), request);
-    const answer = (await response.json()) as Shards;
-    return response.status === 200 ? answer.shards : null;
-  } catch {
+    const answer = (await response.json()) as Shards & { readonly code?: string };
+    if (response.status === 200) return answer.shards;
+    world.failures.noteCode(answer.code!, "GET /v1/shards", "shards");
     return null;
+  } catch (error) {
+    world.failures.noteError("GET /v1/shards", error);
+    return null;
+  } finally {
+    end();
   }
 }
 

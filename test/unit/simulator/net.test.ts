@@ -109,7 +109,15 @@ class World {
     const { time, trace } = this;
     this.network = new Network({ time, trace, random: this.random.fork("net") });
     const faults = calm(this.random.fork("calm"));
-    this.#site = { time, trace, random: this.random, faults, network: this.network, running: null };
+    this.#site = {
+      time,
+      trace,
+      random: this.random,
+      faults,
+      network: this.network,
+      running: null,
+      onError: () => {},
+    };
   }
 
   life(name: string): BareLife {

@@ -45,7 +45,7 @@ interface InFlight<Message> {
 }
 
 /** The longest time until a side of a link that was cut notices it, unless the fault says otherwise. */
-const NOTICE_MS_MAX = 10_000;
+export const NOTICE_MS_MAX = 10_000;
 
 /** What one side sends. */
 class Wire<Message> {

@@ -42,8 +42,13 @@ export async function listenTo(
   try {
     const onOver = (): void => world.witness.noteEnd(connection);
     const { network } = world.cluster.site;
-    const response = await exchange(network, life, doorTo(world, random), request, { onOver });
-    if (response.status !== 200) return world.witness.noteEnd(connection);
+    const asked = exchange(network, life, doorTo(world, random), request, { onOver });
+    const response = await world.times.of("http", "GET /channels", asked);
+    if (response.status !== 200) {
+      const { code } = (await response.json()) as { readonly code: string };
+      world.failures.noteCode(code, "GET /channels", "listen");
+      return world.witness.noteEnd(connection);
+    }
     events.onOpen();
     const reader = response.body!.getReader();
     whenOpen(() => {
@@ -51,8 +56,9 @@ export async function listenTo(
       void reader.cancel().catch(() => {});
     });
     await readEvents(async () => (await reader.read()) as Piece, events);
-  } catch {
+  } catch (error) {
     // The connection was lost.
+    world.failures.noteError("GET /channels", error);
   }
   world.witness.noteEnd(connection);
 }

@@ -50,13 +50,18 @@ export class Publisher {
         const url = `${SERVER}/v1/connections?limit=${limit}${cursor}`;
         const request = new SimRequest(url, { method: "GET" });
         const { network } = world.cluster.site;
-        const response = await exchange(network, life, doorTo(world, random), request);
-        const page = (await response.json()) as Page;
-        if (response.status !== 200) return;
+        const asked = exchange(network, life, doorTo(world, random), request);
+        const response = await world.times.of("http", "GET /v1/connections", asked);
+        const page = (await response.json()) as Page & { readonly code?: string };
+        if (response.status !== 200) {
+          world.failures.noteCode(page.code!, "GET /v1/connections", "connections");
+          return;
+        }
         rows.push(...page.connections.map(({ id }) => id));
         cursor = page.cursor === null ? "" : `&cursor=${encodeURIComponent(page.cursor)}`;
       } while (cursor !== "");
-    } catch {
+    } catch (error) {
+      world.failures.noteError("GET /v1/connections", error);
       return;
     }
     const ended = world.moments.now();
@@ -81,6 +86,7 @@ export class Publisher {
     const { world } = this.#shared;
     const url = `${SERVER}/channels/${encodeURIComponent(channel)}`;
     const request = new SimRequest(url, { method: "POST", body: payload });
+    const end = world.times.begin("http", "POST /channels");
     try {
       const { network } = world.cluster.site;
       const response = await exchange(network, life, doorTo(world, random), request);
@@ -92,9 +98,13 @@ export class Publisher {
       if (response.status === 200) {
         return { delivered: answer.delivered, sequence: answer.sequence };
       }
+      world.failures.noteCode(answer.code!, "POST /channels", "publish");
       return OPEN_CODES.includes(answer.code ?? OPEN_CODES[0]!) ? "unknown" : "refused";
-    } catch {
+    } catch (error) {
+      world.failures.noteError("POST /channels", error);
       return "unknown";
+    } finally {
+      end();
     }
   }
 }

@@ -84,6 +84,8 @@ export class LocalCaller {
   readonly #machine: Machine;
   /** Calls of the isolate that are under way. */
   readonly #open = new Set<LimitCall>();
+  /** What ends the clocks of its requests. */
+  readonly #ends = new Set<() => void>();
   #made = 0;
   #reserved = 0;
   #isolates = 0;
@@ -117,6 +119,8 @@ export class LocalCaller {
         isolate.crash("isolate of a caller");
         for (const call of this.#open) giveUp(world, this.#history, call);
         this.#open.clear();
+        for (const end of this.#ends) end();
+        this.#ends.clear();
         if (this.#runtime === "client") this.#machine.offsetMs = CLOCK_MS * (random.next() - 0.5);
         life.later(0, "isolate has failed", () => resolve(false));
       });
@@ -282,12 +286,17 @@ export class LocalCaller {
       this.#history.begin({ client: number, door: "client", connection: null, operation }),
     );
     for (const call of calls) this.#open.add(call);
+    const end = world.times.begin("limiter", operations[0]!.name);
+    this.#ends.add(end);
     let outcomes: readonly (LimitOutcome | Open)[];
     try {
       outcomes = await ask();
     } catch (error) {
+      world.failures.noteCall(`${operations[0]!.name} of a limiter`, error, "limits");
       outcomes = calls.map(() => (calls.length > 1 ? "unknown" : failureOf(error)));
     }
+    this.#ends.delete(end);
+    end();
     for (const [i, call] of calls.entries()) {
       this.#open.delete(call);
       const outcome = outcomes[i]!;

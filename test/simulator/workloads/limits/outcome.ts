@@ -10,10 +10,12 @@ const APPLIED = "answer_lost";
 /** It says that a reservation does not exist. */
 const ENDED = "reservation_ended";
 
+/** @throws Error where the answer is not one of the protocol */
 export function outcomeOf(read: () => LimitOutcome): LimitOutcome | Open {
   try {
     return read();
   } catch (error) {
+    if (!(error instanceof ThrottrError)) throw error;
     return failureOf(error);
   }
 }

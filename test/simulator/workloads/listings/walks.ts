@@ -238,7 +238,7 @@ async function framesOf(
     },
   };
   const [answer] = await port.exchange([operation]);
-  const read = resultOf(operation, answer!);
+  const read = resultOf(port, operation, answer!);
   if ("failed" in read) return read;
   return read.result ?? { failed: "refused", code: "status 00" };
 }

@@ -5,6 +5,8 @@ import { make, type Operation } from "../../../../src/wire/edge/operation.ts";
 import type { OperationCalls } from "../../../../src/wire/edge/operation-calls.ts";
 import * as operations from "../../../../src/wire/edge/operations.ts";
 import type { Door } from "../../checks/history.ts";
+import type { CallTimes } from "../../call-times.ts";
+import type { Failures } from "../../failures.ts";
 import type { Random } from "../../kernel/random.ts";
 import { exchange } from "../../platform/net/exchange.ts";
 import { SimRequest } from "../../platform/net/messages.ts";
@@ -63,14 +65,16 @@ export function failureOf(error: unknown): Failed {
 
 /** What the reply to a frame says. */
 export function resultOf<Result>(
+  { failures }: Port,
   operation: Operation<Result>,
   answer: Answer,
 ): { readonly result: Result } | Failed {
   if (answer.kind === "unknown") return { failed: "unknown", code: "outcome_unknown" };
   if (answer.kind === "refused") return { failed: "refused", code: answer.code };
   try {
-    return { result: operation.read(answer.reply) };
+    return { result: failures.read("listings", () => operation.read(answer.reply)) };
   } catch (error) {
+    if (!(error instanceof ThrottrError)) throw error;
     return failureOf(error);
   }
 }
@@ -96,7 +100,7 @@ export class PortWay implements Way {
       return make(() => maker(...given));
     });
     const answers = await this.port.exchange(frames);
-    return frames.map((frame, i) => resultOf(frame, answers[i]!));
+    return frames.map((frame, i) => resultOf(this.port, frame, answers[i]!));
   }
 
   close(): void {
@@ -107,9 +111,13 @@ export class PortWay implements Way {
 class ClientWay implements Way {
   readonly door = "client";
   readonly #client: ThrottrClient;
+  readonly #failures: Failures;
+  readonly #times: CallTimes;
 
-  constructor(client: ThrottrClient) {
+  constructor(client: ThrottrClient, { failures, times }: World) {
     this.#client = client;
+    this.#failures = failures;
+    this.#times = times;
   }
 
   async call<Name extends CallName>(
@@ -120,8 +128,9 @@ class ClientWay implements Way {
     return await Promise.all(
       calls.map(async ({ name, given }) => {
         try {
-          return { result: await client[name](...given) };
+          return { result: await this.#times.of("client", name, client[name](...given)) };
         } catch (error) {
+          this.#failures.noteCall(`${name} of a client`, error, "listings");
           const failed = failureOf(error);
           const isOpen = calls.length > 1 && isOpenForMany(failed.code);
           return isOpen ? { ...failed, failed: "unknown" } : failed;
@@ -145,7 +154,7 @@ export const portWay = (world: World, life: RunningLife, random: Random): PortWa
 export function wayOf(world: World, life: RunningLife, random: Random): Way {
   if (!random.chance(CLIENT_SHARE)) return portWay(world, life, random);
   // The first attempt of a call that is repeated, as those on leases may be, could be applied after its second.
-  return new ClientWay(clientOf(world, life, random, { attemptsMax: 1 }));
+  return new ClientWay(clientOf(world, life, random, { attemptsMax: 1 }), world);
 }
 
 /** Asks a JSON route. */
@@ -156,13 +165,19 @@ export async function getJson(
   path: string,
 ): Promise<{ readonly result: unknown } | Failed> {
   const request = new SimRequest(`${SERVER}${path}`, { method: "GET" });
+  const end = world.times.begin("http", `GET ${path}`);
   try {
     const { network } = world.cluster.site;
     const response = await exchange(network, life, doorTo(world, random), request);
     const body = await response.json();
     if (response.status === 200) return { result: body };
-    return { failed: "refused", code: (body as { readonly code: string }).code };
-  } catch {
+    const { code } = body as { readonly code: string };
+    world.failures.noteCode(code, `GET ${path}`, "listings");
+    return { failed: "refused", code };
+  } catch (error) {
+    world.failures.noteError(`GET ${path.split("?")[0]}`, error);
     return { failed: "unknown", code: "outcome_unknown" };
+  } finally {
+    end();
   }
 }

@@ -3,6 +3,8 @@ import type { ThrottrClient } from "../../../../src/client/client.ts";
 import type { Operation } from "../../../../src/wire/edge/operation.ts";
 import type { RecordAnswer, RecordOperation } from "../../../support/models/record.ts";
 import type { Door, Open } from "../../checks/history.ts";
+import type { CallTimes } from "../../call-times.ts";
+import type { Failures } from "../../failures.ts";
 import type { Random } from "../../kernel/random.ts";
 import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
@@ -55,7 +57,9 @@ export class PortSender implements Sender {
     const answers = this.#port.exchange(frames);
     return frames.map(async (frame, i) => {
       const answer = (await answers)[i]!;
-      return answer.kind === "reply" ? outcomeOf(() => frame.read(answer.reply)) : answer.kind;
+      if (answer.kind !== "reply") return answer.kind;
+      const { failures } = this.#port;
+      return outcomeOf(() => failures.read("records", () => frame.read(answer.reply)));
     });
   }
 
@@ -92,9 +96,13 @@ export class ClientSender implements Sender {
   /** The package's client answers each close. */
   readonly isClosed = false;
   readonly #client: ThrottrClient;
+  readonly #failures: Failures;
+  readonly #times: CallTimes;
 
-  constructor(client: ThrottrClient) {
+  constructor(client: ThrottrClient, { failures, times }: World) {
     this.#client = client;
+    this.#failures = failures;
+    this.#times = times;
   }
 
   connectionOf(): null {
@@ -106,8 +114,10 @@ export class ClientSender implements Sender {
       const { name, given, answerOf } = commandOf(operation);
       const client = this.#client as unknown as Readonly<Record<typeof name, Call>>;
       try {
-        return answerOf((await client[name](...given)) as never);
+        const answer = this.#times.of("client", name, client[name](...given));
+        return answerOf((await answer) as never);
       } catch (error) {
+        this.#failures.noteCall(`${name} of a client`, error, "records");
         return openOutcomeOf(error, operations.length);
       }
     });
@@ -128,7 +138,9 @@ const OTHERS_SHARE = 0.25;
 
 /** Any of the ways. */
 export function senderOf(world: World, life: RunningLife, random: Random): Sender {
-  if (random.chance(CLIENT_SHARE)) return new ClientSender(clientOf(world, life, random));
+  if (random.chance(CLIENT_SHARE)) {
+    return new ClientSender(clientOf(world, life, random), world);
+  }
   if (!random.chance(OTHERS_SHARE)) {
     return new PortSender(random.pick(DOORS)(world, life, random), EDGE);
   }

@@ -150,10 +150,12 @@ export class LeaseClient {
     const asked: Asked = { frame: Buffer.from(frameOf(operation)), isSent: false, call };
     this.#asked.add(asked);
     try {
-      const result = await ask();
+      const { times } = this.#client.world;
+      const result = await times.of("client", operation.type, ask());
       this.#calls.end(asked.call, outcomeOf(result));
       return result;
     } catch (error) {
+      this.#client.world.failures.noteCall(`${operation.type} of a client`, error, "leases");
       const isOpen = isOpenForMany(ThrottrError.from(error).code);
       this.#calls.end(asked.call, isOpen ? "unknown" : openOf(error));
       throw error;

@@ -60,21 +60,23 @@ async function tell<Result>(
   outcomeOf: (result: Result) => SemaphoreOutcome,
 ): Promise<Told> {
   const [answer] = await port.exchange([operation]);
-  const result = resultOf(operation, answer!);
+  const result = resultOf(port, operation, answer!);
   return result === "unknown" || result === "refused" || result === "no room"
     ? result
     : outcomeOf(result.value);
 }
 
 function resultOf<Result>(
+  { failures }: Port,
   operation: Operation<Result>,
   answer: Answer,
 ): { readonly value: Result } | "unknown" | "refused" | "no room" {
   if (answer.kind !== "reply") return answer.kind;
   try {
-    return { value: operation.read(answer.reply) };
+    return { value: failures.read("leases", () => operation.read(answer.reply)) };
   } catch (error) {
-    const { code } = ThrottrError.from(error);
+    if (!(error instanceof ThrottrError)) throw error;
+    const { code } = error;
     if (code === "shard_full") return "no room";
     return code === "outcome_unknown" || code === "internal_error" ? "unknown" : "refused";
   }
@@ -86,7 +88,7 @@ async function listHolders(port: Port, name: string): Promise<Told> {
   for (let cursor: Uint8Array | undefined; ;) {
     const operation = operations.holders(name, cursor === undefined ? {} : { cursor });
     const [answer] = await port.exchange([operation]);
-    const page = resultOf(operation, answer!);
+    const page = resultOf(port, operation, answer!);
     if (typeof page === "string") return "refused";
     for (const { kind, id, resources } of page.value.holders) {
       holders.push({ id: kind === "connection" ? id.replaceAll("-", "") : id, resources });
@@ -101,7 +103,7 @@ async function listSemaphores(port: Port, prefix: string): Promise<Told> {
   for (let cursor: Uint8Array | undefined; ;) {
     const operation = operations.semaphores(cursor === undefined ? { prefix } : { prefix, cursor });
     const [answer] = await port.exchange([operation]);
-    const page = resultOf(operation, answer!);
+    const page = resultOf(port, operation, answer!);
     if (typeof page === "string") return "refused";
     for (const { name, consumption, mostHeld } of page.value.semaphores) {
       rows.push({ name: decoder.decode(name), consumption, mostHeld });

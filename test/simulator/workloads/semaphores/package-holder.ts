@@ -82,7 +82,7 @@ export class PackageHolder {
       else if (way < 0.8) await this.#holdByHandle(leases, wanted);
       else await this.#holdByCalls(leases, wanted);
     } catch (error) {
-      if (typeof (error as { code?: unknown }).code !== "string") throw error;
+      this.#client.world.failures.noteCall("a semaphore of a client", error, "holds");
     }
   }
 

@@ -1,0 +1,68 @@
+/**
+ * Errors that code throws, or is given, when something goes wrong. The platform fails in ways that are known, and the server and its
+ * package fail with codes. Any other error is a mistake in the code, whatever becomes of it on its way to a caller.
+ */
+import { ALL_CODES, Phase, phaseOf } from "../../../src/wire/edge/codes.ts";
+import { ThrottrError } from "../../../src/wire/edge/error.ts";
+import { COMMIT_FAILED, FULL } from "../platform/disk/errors.ts";
+
+/** What the simulated platform throws by itself. */
+const OF_PLATFORM: readonly string[] = [
+  "Network connection lost.",
+  "fetch failed",
+  "Durable Object is overloaded. Too many requests queued.",
+  COMMIT_FAILED,
+  FULL,
+];
+/** An object is asked for a method, or given frames, that only another release knows. */
+const BETWEEN_RELEASES = ["The RPC receiver does not implement the method ", "frames: not whole"];
+/** A shard ends its life by itself: see src/objects/shard/shard-time.ts. */
+const RESTARTS = "clock_still: ";
+/** An object was given up: see src/base/in-time.ts. */
+const GIVEN_UP = /^no answer within \d+ ms$/;
+/** Of a life that is over nothing leaves, this error as little as anything else. */
+const OVER = "LifeOver";
+
+const CODES: readonly string[] = ALL_CODES;
+/** Codes of faults of the disk, and of a call that came too late. */
+const FAULTS_OF_OTHERS: readonly string[] = ["journal_failed", "charge_cancelled"];
+/** Those of an object that has another release than its caller. */
+const FAULTS_BETWEEN_RELEASES: readonly string[] = ["answer_version", "page_version"];
+/** What `String(error)` puts in front of a message. */
+const NAME = /^(?:\w*Error: )+/;
+/** An error of the language within another text, and what it says. */
+const OF_LANGUAGE = /\b(?:Type|Range|Reference|Syntax)Error: (.*)$/s;
+
+/**
+ * Whether no fault of a run explains an error, or what it was made of.
+ *
+ * @param error what was thrown, or what a log says of it
+ * @param hasReleases whether objects of several releases call each other
+ */
+export function isMistake(error: unknown, hasReleases: boolean): boolean {
+  for (let each = error; ;) {
+    if (!isExplained(each, hasReleases)) return true;
+    const cause = each instanceof Error ? each.cause : undefined;
+    if (cause === undefined || cause === null) return false;
+    each = cause;
+  }
+}
+
+function isExplained(error: unknown, hasReleases: boolean): boolean {
+  if (error instanceof Error && error.name === OVER) return true;
+  const text = textOf(error);
+  if (OF_PLATFORM.includes(text) || GIVEN_UP.test(text) || text.startsWith(RESTARTS)) return true;
+  if (hasReleases && BETWEEN_RELEASES.some((known) => text.startsWith(known))) return true;
+  const inner = OF_LANGUAGE.exec(text)?.[1];
+  if (inner !== undefined && !OF_PLATFORM.some((known) => inner.startsWith(known))) return false;
+  return isRefusal(ThrottrError.from(error).code, hasReleases);
+}
+
+function isRefusal(code: string, hasReleases: boolean): boolean {
+  if (!CODES.includes(code)) return false;
+  if (phaseOf(code) !== Phase.fault || FAULTS_OF_OTHERS.includes(code)) return true;
+  return hasReleases && FAULTS_BETWEEN_RELEASES.includes(code);
+}
+
+const textOf = (error: unknown): string =>
+  (error instanceof Error ? error.message : String(error)).replace(NAME, "");
