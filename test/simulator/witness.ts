@@ -42,6 +42,9 @@ interface Attachment {
   readonly ip: string;
 }
 
+/** The event with which a shard says that it could not write its counts. */
+const UNSTORED = "counts_unstored";
+
 /** A connection as a Hub had it. */
 interface Hosted {
   readonly hub: string;
@@ -70,6 +73,8 @@ export class Witness implements Watcher {
   readonly alarms = new AlarmCounts();
   /** Shards have said that their data is gone. */
   readonly falseAlarms: Violation[] = [];
+  /** Shards that could not write their counts down. */
+  readonly unstored = new Set<string>();
   /** Connections that the server has closed by itself. */
   closedByServer = 0;
   /** What was refused, by its code. */
@@ -192,6 +197,9 @@ export class Witness implements Watcher {
     if (text.includes(`"${REFUSED}"`)) {
       this.closedByServer++;
       if (text.includes(`"${HUBS_FULL}"`)) this.refusals.add("refused", `${HUBS_FULL} tcp`);
+    }
+    if (text.includes(`"${UNSTORED}"`)) {
+      this.unstored.add((JSON.parse(text) as { readonly shard: string }).shard);
     }
     if (!text.includes(LOST_TO_HUB)) return;
     const { event, hub } = JSON.parse(text) as { event: string; hub: string };

@@ -6,7 +6,7 @@
 /**
  * What is called. `message`: a body over HTTP or a call over a binding, refused as a whole. `package`: a call of the package's client,
  * of its own accord. `connection`: why the server ends one. The others are calls by what they are about: `holds` are semaphores of the
- * package, and `listen`, `publish`, `connections` and `shards` are routes of their own.
+ * package, and `listen`, `publish`, `connections` and `shards` are routes of their own, and `counts` those of figures.
  */
 export type CallKind =
   | "message"
@@ -21,6 +21,7 @@ export type CallKind =
   | "listen"
   | "connections"
   | "shards"
+  | "counts"
   | "split";
 
 /** What may go wrong in a run. */
@@ -71,6 +72,7 @@ const WITH_FAULTS: Codes = {
   listings: FAILED,
   connections: ["outcome_unknown"],
   shards: FAILED,
+  counts: FAILED,
   split: FAILED,
 };
 

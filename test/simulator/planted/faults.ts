@@ -844,4 +844,20 @@ export const PLANTED: readonly PlantedFault[] = [
     workload: "records",
     seed: 3,
   },
+  {
+    name: "a scrape shows counts that no row has",
+    module: "src/objects/shard/figures.ts",
+    text: "counts.store();",
+    planted: "",
+    workload: "records",
+    seed: 2,
+  },
+  {
+    name: "buffers count as counters",
+    module: "src/dispatch/overview.ts",
+    text: "counters: ofShards(({ totals }) => totals.counters),",
+    planted: "counters: ofShards(({ totals }) => totals.counters + totals.buffers),",
+    workload: "listings",
+    seed: 2,
+  },
 ];

@@ -2,6 +2,7 @@
 import type { Plan } from "../campaign/plan.ts";
 import type { Workload } from "../world.ts";
 import { Channels } from "./channels.ts";
+import { Counts } from "./counts.ts";
 import { Limits } from "./limits.ts";
 import { Listings } from "./listings.ts";
 import { Records } from "./records.ts";
@@ -28,5 +29,8 @@ export function workloadsOf(plan: Plan): Workload[] {
     operations: Math.ceil(plan.operations / workloads.length),
   };
   const some = workloads.map((name) => WORKLOADS[name](share));
-  return plan.splits > 0 ? [...some, new Splits(plan)] : some;
+  if (plan.splits > 0) some.push(new Splits(plan));
+  // Release 0.4.0 forgets its counts with each start.
+  if (plan.release === "today") some.push(new Counts(plan));
+  return some;
 }

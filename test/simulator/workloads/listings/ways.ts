@@ -4,6 +4,7 @@ import { ThrottrError } from "../../../../src/wire/edge/error.ts";
 import { make, type Operation } from "../../../../src/wire/edge/operation.ts";
 import type { OperationCalls } from "../../../../src/wire/edge/operation-calls.ts";
 import * as operations from "../../../../src/wire/edge/operations.ts";
+import type { CallKind } from "../../checks/codes.ts";
 import type { Door } from "../../checks/history.ts";
 import type { CallTimes } from "../../call-times.ts";
 import type { Failures } from "../../failures.ts";
@@ -163,6 +164,7 @@ export async function getJson(
   life: RunningLife,
   random: Random,
   path: string,
+  kind: CallKind = "listings",
 ): Promise<{ readonly result: unknown } | Failed> {
   const request = new SimRequest(`${SERVER}${path}`, { method: "GET" });
   const end = world.times.begin("http", `GET ${path}`);
@@ -172,7 +174,7 @@ export async function getJson(
     const body = await response.json();
     if (response.status === 200) return { result: body };
     const { code } = body as { readonly code: string };
-    world.failures.noteCode(code, `GET ${path}`, "listings");
+    world.failures.noteCode(code, `GET ${path}`, kind);
     return { failed: "refused", code };
   } catch (error) {
     world.failures.noteError(`GET ${path.split("?")[0]}`, error);
