@@ -4,6 +4,9 @@
  * A record that changes again before the commit is written has its image overwritten in place, so a
  * thousand updates of one counter are one image. To find it, the record's slot remembers where in the
  * stream of all images its last one lies; a position before the commit's start is an old one.
+ *
+ * Some changes follow from what is stored, and from the time: a lease ends. A restart makes them again, so they need no row of their
+ * own, and go with the next one.
  */
 import { ByteWriter, copyBytes } from "../wire/bytes.ts";
 import {
@@ -27,6 +30,8 @@ import { COMMIT_POSITION_MAX } from "./sizes.ts";
 
 export class Commit {
   readonly #out = new ByteWriter(64 * 1024);
+  /** It has a change that a restart would not make again. */
+  needsRow = false;
   /** Position in the stream of the first byte of `#out`. Position 0 stands for "no image". */
   #start = 1;
   #deadBytes = 0;
@@ -44,8 +49,16 @@ export class Commit {
     return this.#out.length - ROW_HEADER_BYTES;
   }
 
+  /** Takes changes that follow from what is stored, and from the time. */
+  noteImplied(change: () => void): void {
+    const { needsRow } = this;
+    change();
+    this.needsRow = needsRow;
+  }
+
   /** A counter changed, or a record's expiry. */
   changed(segment: Segment, slot: number): void {
+    this.needsRow = true;
     const at = this.#imageOf(segment, slot);
     if (at < 0) this.#append(segment, slot);
     else
@@ -60,6 +73,7 @@ export class Commit {
 
   /** A buffer is new, or its value changed, perhaps its length and unit too; or a counter was reset. */
   replaced(segment: Segment, slot: number): void {
+    this.needsRow = true;
     const at = this.#imageOf(segment, slot);
     if (at >= 0) this.#kill(at);
     this.#append(segment, slot);
@@ -67,6 +81,7 @@ export class Commit {
 
   /** A buffer is new, or its value changed, but not its length. */
   rewritten(segment: Segment, slot: number): void {
+    this.needsRow = true;
     const at = this.#imageOf(segment, slot);
     if (at < 0) {
       this.#append(segment, slot);
@@ -79,6 +94,7 @@ export class Commit {
 
   /** The record in the slot is about to be removed before its time. */
   removed(segment: Segment, slot: number): void {
+    this.needsRow = true;
     const at = this.#imageOf(segment, slot);
     if (at < 0) {
       writeTombstone(this.#out, segment, slot);
@@ -106,6 +122,7 @@ export class Commit {
     if (counts !== null) writeCountsMark(this.#out, counts);
     if (realMs !== nowMs) writeClockMark(this.#out, Mark.lagging, realMs);
     const rows = this.#cut(nowMs, rowBytesMax);
+    this.needsRow = false;
     this.#start += this.#out.length;
     this.#out.reset();
     this.#out.reserve(ROW_HEADER_BYTES);

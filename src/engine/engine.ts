@@ -283,6 +283,11 @@ export class Engine {
     return this.#isCounting ? new MinuteReporter(this.#tally, this.limitFigures) : null;
   }
 
+  /** True when something has changed that a restart would not change again: see `Commit`. */
+  get needsRow(): boolean {
+    return this.#records.commit.needsRow;
+  }
+
   /** True when something has changed since the last commit was taken. */
   get isDirty(): boolean {
     return !this.#records.commit.isEmpty;

@@ -1,5 +1,10 @@
 /** Semaphores through the doors: leases over service bindings, JSON and frames. */
-import { abortAllDurableObjects, evictAllDurableObjects, reset } from "cloudflare:test";
+import {
+  abortAllDurableObjects,
+  evictAllDurableObjects,
+  reset,
+  runDurableObjectAlarm,
+} from "cloudflare:test";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import {
@@ -13,10 +18,17 @@ import {
   ttlMs,
   uuidOfNumber,
 } from "../support/frames/index.ts";
-import { acquire as acquireByConnection, get, numberOfBody } from "../support/frames/yrmcds.ts";
+import {
+  acquire as acquireByConnection,
+  dump,
+  entriesOf,
+  get,
+  numberOfBody,
+} from "../support/frames/yrmcds.ts";
 import { open, type Stub, throttr } from "../support/pool/binding.ts";
 import { openYrmcds } from "../support/pool/yrmcds-wires.ts";
 import { openSocket } from "../support/pool/doors.ts";
+import { breakJournal, meterOf, shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import {
   calling,
@@ -26,6 +38,7 @@ import {
   type Calling,
 } from "../support/pool/v1-calls.ts";
 
+const SHARDS = 4;
 const MINUTE = { ttlMs: 60_000 };
 const U32_MAX = 2 ** 32 - 1;
 
@@ -215,6 +228,49 @@ describe("leases", () => {
       mostHeld: 2,
       maximum: 2,
     });
+  });
+
+  it("reads and the alarm go on in shards that can't write, when leases have ended", async () => {
+    const names = Array.from({ length: 16 }, (_, i) => `name ${i}`);
+    const [short, long] = [uuidOfNumber(1), uuidOfNumber(2)];
+    await throttr.batch(
+      names.flatMap((name) => [
+        ["acquire", name, { maximum: 3, ttlMs: 100, leaseId: short, resources: 2 }] as const,
+        ["acquire", name, { maximum: 3, ...MINUTE, leaseId: long }] as const,
+      ]),
+    );
+    const shards = Array.from({ length: SHARDS }, (_, i) => shardStub(i));
+    const meters = await Promise.all(shards.map(async (shard) => await meterOf(shard)));
+    for (const shard of shards) await breakJournal(shard);
+    await scheduler.wait(150);
+    const connection = await openYrmcds({
+      transport: "websocket",
+      form: "document",
+      location: "XXX",
+    });
+    const ask = async (): Promise<void> => {
+      const seen = await connection.ask(...names.map((name) => get(name)));
+      expect(seen.map(numberOfBody)).toEqual(names.map(() => 1));
+      const { semaphores: listed } = await throttr.semaphores();
+      expect(listed.map(({ consumption }) => consumption)).toEqual(names.map(() => 1));
+      for (const name of names) {
+        expect(await inUse(name)).toBe(1);
+        expect((await throttr.holders(name)).holders.map(({ id }) => id)).toEqual([long]);
+      }
+      const entries = entriesOf(await connection.askDump(dump()), "document");
+      expect([...entries.values()].map(({ consumption }) => consumption)).toEqual(
+        names.map(() => 1),
+      );
+    };
+    await ask();
+    for (const shard of shards) await runDurableObjectAlarm(shard);
+    await ask();
+    expect(meters.map(({ rows }) => rows)).toEqual(shards.map(() => 0));
+    connection.close();
+    await abortAllDurableObjects().catch(() => {});
+    expect(await Promise.all(names.map(inUse))).toEqual(names.map(() => 1));
+    for (const name of names) expect(await throttr.release(name, short)).toBe(false);
+    expect(await throttr.acquire("name 0", { maximum: 3, resources: 2, ...MINUTE })).not.toBe(null);
   });
 
   it("leases belong to a namespace", async () => {

@@ -278,10 +278,13 @@ describe("commands on semaphores", () => {
           // Leases that are not asked for end when something is.
           if (next !== "nothing" && next !== "crash") {
             engine.semaphores.expire(nowMs);
-            disk.commit(engine);
+            disk.flush(engine);
             durable = model.clone();
           }
-          if (next === "snapshot step") disk.snapshotStep(engine);
+          if (next === "snapshot step") {
+            disk.commit(engine);
+            disk.snapshotStep(engine);
+          }
           if (next === "look") expectAlike(engine, model, rowsMax);
           if (next === "crash" || next === "restart") {
             nowMs = latestMs;

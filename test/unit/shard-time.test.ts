@@ -16,7 +16,7 @@ afterEach(() => {
 
 function timeOf({
   lagMs = 0,
-  isDirty = false,
+  needsRow = false,
   setForNext = async (): Promise<void> => {},
   onSync = (): void => {},
   onProbe = (): void => {},
@@ -30,7 +30,7 @@ function timeOf({
   const engine = {
     clockLagMs: lagMs,
     isClockUnstored: true,
-    isDirty,
+    needsRow,
     noteClockUnstored: () => void (engine.isClockUnstored = true),
   };
   const abort = vi.fn<(reason: string) => void>();
@@ -85,7 +85,7 @@ it("a shard whose clock goes on, and that has served calls late, does not end", 
 it("a shard whose clock seems to stand still sets the alarm for what it has just stored", async () => {
   const setForNext = vi.fn<() => Promise<void>>(async () => {});
   const { time, settled } = timeOf({
-    isDirty: true,
+    needsRow: true,
     setForNext,
     onSync: () => vi.setSystemTime(NOW_MS + 1),
   });

@@ -198,8 +198,8 @@ describe("semaphores", () => {
         let engine = disk.load(options(0), nowMs);
         let model = new SemaphoreModel(INTERVAL_MS);
         let durable = model.clone();
-        const commit = (): void => {
-          disk.commit(engine);
+        const flush = (): void => {
+          disk.flush(engine);
           durable = model.clone();
         };
         const restart = (): void => {
@@ -247,12 +247,13 @@ describe("semaphores", () => {
             case "collect":
               return expect(collectAll(engine, nowMs)).toBe(model.collect(nowMs));
             case "commit":
-              return commit();
+              return flush();
             case "snapshot step":
-              commit();
+              disk.commit(engine);
+              durable = model.clone();
               return disk.snapshotStep(engine);
             case "restart":
-              commit();
+              flush();
               return restart();
             case "crash":
               return restart();

@@ -78,18 +78,22 @@ export class Semaphores {
     this.#stored.noteRestored();
   }
 
-  /** Moves the clock, and gives back what leases held that have ended by now. Returns their number. */
-  expire(nowMs: number): number {
+  /**
+   * Moves the clock, and gives back what leases held that have ended by now. Needs no row, like the expiry of a record: a restart
+   * finds the ends in what is stored, and does the same in their order.
+   */
+  expire(nowMs: number): void {
     const records = this.#records;
     records.advance(nowMs);
     if (records.commit.isExhausted && records.commit.isEmpty) records.forgetImages();
     this.#stored.ensureIndex();
     const { ends } = this.#stored.holdings;
-    let ended = 0;
-    for (; ends.deadlineMs <= records.nowMs; ended++) {
-      this.giveBack(ends.firstRow, ends.deadlineMs);
-    }
-    return ended;
+    if (ends.deadlineMs <= records.nowMs) records.commit.noteImplied(() => this.#giveBackEnded());
+  }
+
+  #giveBackEnded(): void {
+    const { ends } = this.#stored.holdings;
+    while (ends.deadlineMs <= this.#records.nowMs) this.giveBack(ends.firstRow, ends.deadlineMs);
   }
 
   /**
@@ -237,13 +241,9 @@ export class Semaphores {
     return this.#stored.holdings.connections(cursor, connectionsMax);
   }
 
-  /**
-   * Counts of what the shard holds now; leases that have ended count until they are given back. Figures change nothing, as
-   * they are made beside calls that only read, which a full disk serves.
-   */
+  /** Counts of what the shard holds now. */
   figures(nowMs: number): SemaphoreFigures {
-    this.#records.advance(nowMs);
-    this.#stored.ensureIndex();
+    this.expire(nowMs);
     const { semaphores, semaphoresSeen, holdings, bytes } = this.#stored;
     return {
       objects: semaphores,

@@ -50,6 +50,8 @@ export class SemaphoreWork {
    * @param alarmAtMs Infinity when there is none: it may be about to ring
    */
   start(alarmAtMs: number): void {
+    // Ends of leases may have no row: no alarm is needed for those that have passed.
+    this.#semaphores.expire(presentMs());
     if (!this.#semaphores.hasConnections) return;
     const latestAtMs = this.#now() + this.#checkIntervalMs;
     this.#checkAtMs = alarmAtMs === Infinity ? 0 : Math.min(alarmAtMs, latestAtMs);

@@ -89,7 +89,7 @@ export class ShardTime {
    */
   async #restart(nowMs: number): Promise<void> {
     const host = this.#host;
-    if (host.engine.isDirty) {
+    if (host.engine.needsRow) {
       host.write(() => host.journal.append());
       // The shard may live on, and no other commit come that would set it.
       host.waitUntil(host.alarm.setForNext());

@@ -138,7 +138,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     });
     const commitHost = {
       ...records,
-      hasChanges: () => this.#engine.isDirty,
+      hasChanges: () => this.#engine.needsRow,
       write: async () => await this.#commit(),
     };
     this.#commits = new GroupCommit(commitHost, this.#settings.DURABILITY === "strict");

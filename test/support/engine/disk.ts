@@ -12,6 +12,12 @@ export class Disk {
     this.#rowBytesMax = rowBytesMax;
   }
 
+  /** Writes what needs a row, as a flush does, and all else with it. */
+  flush(engine: Engine): void {
+    if (engine.needsRow) this.commit(engine);
+  }
+
+  /** Writes all that has changed, as it must be before a step of a snapshot. */
   commit(engine: Engine): void {
     if (!engine.isDirty) return;
     const journal = this.#next?.journal ?? this.#journal;
