@@ -26,5 +26,6 @@ export async function publishToOldDirectory(
   return {
     delivered: Uint32Array.from(delivered),
     sequences: sequence === null ? null : Float64Array.from(delivered, (_, i) => sequence + i),
+    refused: null,
   };
 }

@@ -11,7 +11,7 @@
 import type { Environment } from "../base/environment.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import { PUBLICATION_BYTES, writePublication, type NameAt } from "../wire/channel-batch.ts";
-import type { PublishedAll } from "../base/calls/channel.ts";
+import { assertTaken, type PublishedAll } from "../base/calls/channel.ts";
 import { Lane, type Carry, type Piece } from "./lane.ts";
 import { EVERYBODY } from "../base/names.ts";
 import { publishToOldDirectory } from "./old-directory.ts";
@@ -25,12 +25,15 @@ import { PUBLISH_CALL_BYTES_MAX } from "../engine/sizes.ts";
 /** In place of the index of a group: the Directory, which has the channel `*`, as it knows all Hubs. */
 const DIRECTORY = CHANNEL_GROUPS;
 
+/** What came of messages that a group has taken. */
+type Taken = Omit<PublishedAll, "refused">;
+
 /** Messages of one caller to one group. */
 interface Publication extends Piece {
   /** Format: `wire/channel-batch.ts`. */
   readonly publications: Uint8Array;
   readonly count: number;
-  resolve(published: PublishedAll): void;
+  resolve(published: Taken): void;
 }
 
 /** Messages of a run that go the same way. */
@@ -69,9 +72,12 @@ export class Publisher {
     return this.#map.groupAt(bytes, at, length);
   }
 
-  /** Publishes messages to channels of one group. Rejected when it is not known who got them. */
-  async publish(group: number, publications: Uint8Array, count: number): Promise<PublishedAll> {
-    const { promise, resolve, reject } = Promise.withResolvers<PublishedAll>();
+  /**
+   * Publishes messages to channels of one group. Rejected when it is not known who got them, and when the group has refused one of
+   * them; other callers' messages of the same call are not concerned.
+   */
+  async publish(group: number, publications: Uint8Array, count: number): Promise<Taken> {
+    const { promise, resolve, reject } = Promise.withResolvers<Taken>();
     this.#laneOf(group).submit({
       bytes: publications.length,
       publications,
@@ -91,15 +97,11 @@ export class Publisher {
   #carryTo(group: number): Carry<Publication> {
     const call = this.#callOf(group);
     return async (pieces) => {
-      const { delivered, sequences } = await call(publicationsOf(pieces));
+      const published = await call(publicationsOf(pieces));
       let at = 0;
       for (const piece of pieces) {
-        const { count } = piece;
-        piece.resolve({
-          delivered: delivered?.subarray(at, at + count) ?? null,
-          sequences: sequences?.subarray(at, at + count) ?? null,
-        });
-        at += count;
+        answer(piece, published, at);
+        at += piece.count;
       }
     };
   }
@@ -116,6 +118,22 @@ export class Publisher {
         publishToOldDirectory(stub, publications),
       );
   }
+}
+
+/** Gives a piece its part of an answer. */
+function answer(piece: Publication, published: PublishedAll, at: number): void {
+  const end = at + piece.count;
+  const { delivered, sequences } = published;
+  try {
+    assertTaken(published, at, end);
+  } catch (error) {
+    piece.fail(error);
+    return;
+  }
+  piece.resolve({
+    delivered: delivered?.subarray(at, end) ?? null,
+    sequences: sequences?.subarray(at, end) ?? null,
+  });
 }
 
 const EVERYBODY_BYTE = EVERYBODY.charCodeAt(0);

@@ -14,16 +14,13 @@ import {
   LEASE_MS_MIN,
   writeDrawn,
 } from "../wire/edge/drawn.ts";
-import type { ChargeLedger } from "./charge-ledger.ts";
 import type { ChargeParts } from "./charge-parts.ts";
 import type { CommandFrame } from "./command-frame.ts";
-import type { LimitStates } from "./limit-states.ts";
-import { CONFIGURATION_BYTES_MAX, type Limiters } from "./limiters.ts";
+import { giveBack } from "./given-back.ts";
+import { CONFIGURATION_BYTES_MAX } from "./limiters.ts";
 import type { Drawn, Limiter } from "./ratelimit/limiter.ts";
 import { realDecision } from "./real-decision.ts";
-import type { Records } from "./records.ts";
 import { Refusal } from "./refusal.ts";
-import type { Reservations } from "./reservations.ts";
 import { NS_PER_MS } from "./time.ts";
 
 /** Units may be given back until their draw is this many lives old: the message takes a while. */
@@ -40,34 +37,20 @@ export interface DrawCounts {
   readonly hash: number;
 }
 
-/** The state of the key while the command runs, with what is still to be stored of it. */
-interface Working {
-  state: string | null;
-  ttlNs: bigint;
-  isChanged: boolean;
-}
-
 export class DrawCommands {
-  readonly #records: Records;
-  readonly #states: LimitStates;
-  readonly #limiters: Limiters;
-  readonly #ledger: ChargeLedger;
-  readonly #reservations: Reservations;
+  readonly #parts: ChargeParts;
   readonly #out: ByteWriter;
 
-  constructor({ records, states, limiters, ledger, reservations }: ChargeParts, out: ByteWriter) {
-    this.#records = records;
-    this.#states = states;
-    this.#limiters = limiters;
-    this.#ledger = ledger;
-    this.#reservations = reservations;
+  constructor(parts: ChargeParts, out: ByteWriter) {
+    this.#parts = parts;
     this.#out = out;
   }
 
   /**
    * Executes a DRAW and writes the body of its reply.
    *
-   * @throws Refusal, RateLimitError or StateError when nothing was drawn, and what the returns name stays charged
+   * @throws Refusal, RateLimitError or StateError when nothing was drawn. Where the shard has no room to draw, what the returns name
+   *   was given back all the same.
    */
   execute(frame: CommandFrame): DrawCounts {
     frame.need(
@@ -84,57 +67,53 @@ export class DrawCommands {
     const refused = takeAmount(frame, "refused");
     const returnsAt = takeReturns(frame);
     const returnsEnd = frame.at;
-    const limiter = this.#limiters.of(frame.bytes, frame.at, frame.end);
+    const { records, states, limiters, ledger, reservations } = this.#parts;
+    const limiter = limiters.of(frame.bytes, frame.at, frame.end);
     const { key } = frame;
-    const nowNs = this.#records.now.toBig();
-    const before = this.#states.find(frame);
-    const working = { state: before, ttlNs: 0n, isChanged: false };
-    const { hash } = this.#records.table;
-    this.#ledger.cut(key, working.state, limiter, nowNs);
-    for (let at = returnsAt; at < returnsEnd; at += DRAW_RETURN_BYTES) {
-      this.#giveBack(frame, at, limiter, working);
-    }
-    const drawn = limiter.draw(working.state, nowNs, { cost, wanted });
+    const nowNs = records.now.toBig();
+    const before = states.find(frame);
+    const { hash } = records.table;
+    ledger.cut(key, before, limiter, nowNs);
+    const returned = this.#takeReturns(frame, { at: returnsAt, end: returnsEnd }, limiter, before);
+    const drawn = limiter.draw(returned, nowNs, { cost, wanted });
     const { decision, units } = drawn;
+    // Behind returns, the mark of the key may be the current record.
+    if (returnsEnd > returnsAt) states.find(frame);
     if (decision.state !== null) {
-      Object.assign(working, { state: decision.state, ttlNs: decision.ttlNs, isChanged: true });
-    }
-    if (working.isChanged) {
-      this.#store(frame, before, working.state!, working.ttlNs);
-      this.#reservations.noteState(frame, key, working.state!);
-    } else if (working.state !== null) this.#records.countRead();
+      states.store(frame, decision.state, decision.ttlNs, ledger.stateEndNs(key));
+      reservations.noteState(frame, key, decision.state);
+    } else if (returned !== null && returned === before) records.countRead();
+    const state = decision.state ?? returned;
     const leaseNs = BigInt(leaseMs) * NS_PER_MS;
     // No wait helps a cost above the limit, so its caller gets no pause.
     const isNever = !decision.allowed && decision.retryAfterNs === null;
     const got = { isRefused: !decision.allowed, isShort: units < wanted, pauseNsMax: leaseNs };
-    const pauseNs = isNever ? 0n : this.#ledger.pauseNs(key, working.state, got, nowNs);
-    this.#write(key, working.state, drawn, { leaseNs, pauseNs }, nowNs);
+    const pauseNs = isNever ? 0n : ledger.pauseNs(key, state, got, nowNs);
+    this.#write(key, state, drawn, { leaseNs, pauseNs }, nowNs);
     const isAllowed = units >= cost && (cost === 0 || decision.allowed);
     return { isAllowed, cost, granted, refused, hash };
   }
 
-  /** @throws Refusal when the shard has no room; what is left open belongs to the state before then, as that one is stored */
-  #store(frame: CommandFrame, before: string | null, state: string, ttlNs: bigint): void {
-    const { key } = frame;
-    try {
-      this.#states.store(frame, state, ttlNs, this.#ledger.stateEndNs(key));
-    } catch (error) {
-      if (before !== null) this.#ledger.noteState(key, before);
-      throw error;
+  /**
+   * Gives back what returns name, as far as their draws are known.
+   *
+   * @param state what is stored
+   * @returns what is stored then
+   */
+  #takeReturns(
+    frame: CommandFrame,
+    { at: from, end }: { readonly at: number; readonly end: number },
+    limiter: Limiter,
+    state: string | null,
+  ): string | null {
+    const { view, bytes, keyAt, keyBytes, key } = frame;
+    const limit = { bytes, keyAt, keyBytes, key, limiter };
+    let returned = state;
+    for (let at = from; at < end; at += DRAW_RETURN_BYTES) {
+      const charge = { id: view.getFloat64(at, true), units: view.getFloat64(at + 8, true) };
+      returned = giveBack(this.#parts, limit, returned, charge) ?? returned;
     }
-  }
-
-  /** Gives back what the return at `at` names, if the draw is known. */
-  #giveBack({ view, key }: CommandFrame, at: number, limiter: Limiter, working: Working): void {
-    const nowNs = this.#records.now.toBig();
-    const id = view.getFloat64(at, true);
-    const units = view.getFloat64(at + 8, true);
-    const closed = this.#ledger.close(key, working.state, { id, units }, nowNs);
-    if (closed === null || working.state === null || closed.units === 0) return;
-    const given = limiter.giveBack(working.state, nowNs, closed);
-    if (given === null) return;
-    Object.assign(working, { ...given, isChanged: true });
-    this.#ledger.noteState(key, given.state);
+    return returned;
   }
 
   #write(
@@ -145,7 +124,7 @@ export class DrawCommands {
     nowNs: bigint,
   ): void {
     const lifeNs = longestNs < leaseNs ? longestNs : leaseNs;
-    writeDecision(this.#out, realDecision(this.#records, decision));
+    writeDecision(this.#out, realDecision(this.#parts.records, decision));
     writeDrawn(this.#out, {
       units,
       draw: units === 0 ? 0 : this.#open(key, state!, units, nowNs + LIVES * lifeNs, nowNs),
@@ -155,8 +134,9 @@ export class DrawCommands {
   }
 
   #open(key: string, state: string, units: number, endNs: bigint, nowNs: bigint): number {
-    const id = this.#ledger.nextNumber();
-    this.#ledger.open(key, state, { id, units, charged: state, endNs }, nowNs);
+    const { ledger } = this.#parts;
+    const id = ledger.nextNumber();
+    ledger.open(key, state, { id, units, charged: state, endNs }, nowNs);
     return id;
   }
 }

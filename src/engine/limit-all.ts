@@ -11,6 +11,8 @@ import { isComposite } from "../wire/ratelimit/binary.ts";
 import { withoutSuffix } from "../wire/ratelimit/keys.ts";
 import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { CancelledIds } from "./cancelled-ids.ts";
+import type { ChargeParts } from "./charge-parts.ts";
+import { giveBack } from "./given-back.ts";
 import type { LimitParts } from "./limit-commands.ts";
 import { keyOf, readEntries, type LimitEntry } from "./limit-all-entries.ts";
 import { LimitStates, type StoredState } from "./limit-states.ts";
@@ -42,14 +44,14 @@ interface Judged extends Charge {
 export class LimitAll {
   readonly #records: Records;
   readonly #states: LimitStates;
-  readonly #parts: LimitParts;
+  readonly #parts: LimitParts & ChargeParts;
   readonly #out = new ByteWriter(1024);
   readonly #cancelled = new CancelledIds();
 
   constructor(records: Records, parts: LimitParts) {
     this.#records = records;
     this.#states = new LimitStates(records);
-    this.#parts = parts;
+    this.#parts = { ...parts, records, states: this.#states };
   }
 
   /**
@@ -62,7 +64,6 @@ export class LimitAll {
     const out = this.#out;
     out.reset();
     try {
-      if (id !== null && this.#cancelled.has(id, this.#records.nowMs)) throw new Refusal(CANCELLED);
       const entries = readEntries(body);
       const judged = this.#decide(entries, id);
       out.u8(STATUS_SUCCESS);
@@ -93,7 +94,8 @@ export class LimitAll {
       try {
         const state = this.#states.find(entry);
         ledger.cut(key, state, limiter, nowNs);
-        const given = this.#giveBack(key, entry, limiter, state, { id, units: Infinity });
+        const charge = { id, units: Infinity };
+        const given = giveBack(this.#parts, { ...entry, key, limiter }, state, charge);
         isKnown ||= given !== null;
       } catch (error) {
         // The other keys can give theirs back.
@@ -108,6 +110,7 @@ export class LimitAll {
   #decide(entries: readonly LimitEntry[], id: string | null): ReadonlyMap<string, Judged> {
     const charges = this.#chargesOf(entries);
     for (const entry of entries) this.#takeReturns(entry, charges.get(keyOf(entry))!);
+    if (id !== null && this.#cancelled.has(id, this.#records.nowMs)) throw new Refusal(CANCELLED);
     const judged = new Map<string, Judged>();
     for (const charge of charges.values()) {
       judged.set(
@@ -152,40 +155,9 @@ export class LimitAll {
       let state = this.#states.find(entry);
       this.#parts.ledger.cut(key, state, limiter, this.#records.now.toBig());
       for (const given of returns) {
-        state = this.#giveBack(key, entry, limiter, state, given) ?? state;
+        state = giveBack(this.#parts, { ...entry, key, limiter }, state, given) ?? state;
       }
     });
-  }
-
-  /**
-   * Gives back a charge, if it is known.
-   *
-   * @param state what is stored; it was looked up last
-   * @returns what is stored then; null for a charge that is not known
-   */
-  #giveBack(
-    key: string,
-    entry: LimitEntry,
-    limiter: Limiter,
-    state: string | null,
-    charge: { readonly id: number | string; readonly units: number },
-  ): string | null {
-    const { ledger, reservations } = this.#parts;
-    const nowNs = this.#records.now.toBig();
-    const open = ledger.find(key, state, charge.id, nowNs);
-    if (open === null || state === null) return null;
-    const units = Math.min(charge.units, open.units);
-    const given = limiter.giveBack(state, nowNs, { ...open, units });
-    // Without room for the state nothing is given back, so the charge is closed behind it.
-    if (given !== null) {
-      // A mark that an earlier return has stored is the current record then.
-      this.#states.find(entry);
-      this.#states.store(entry, given.state, given.ttlNs, ledger.stateEndNs(key));
-    }
-    ledger.close(key, state, charge, nowNs);
-    if (given === null) return state;
-    reservations.noteState(entry, key, given.state);
-    return given.state;
   }
 
   #judge(charge: Charge): Judged {

@@ -79,11 +79,13 @@ export class LimitStates {
     return { state, expires };
   }
 
-  /** Puts back what was stored before; null for nothing. The key has a state that is no shorter, or none. */
+  /** Puts back what was stored a moment ago, for which a full shard has had room; null for nothing. */
   putBack(key: StateKey, before: StoredState | null): void {
     const isThere = this.find(key) !== null;
-    if (before !== null) this.#storeUntil(key, before.state, before.expires);
-    else if (isThere) this.#records.remove();
+    if (before !== null) {
+      const { state, expires } = before;
+      this.#records.space.neverRefusing(() => this.#storeUntil(key, state, expires));
+    } else if (isThere) this.#records.remove();
   }
 
   #storeUntil({ bytes, keyAt, keyBytes }: StateKey, state: string, expires: U64): void {

@@ -1,7 +1,8 @@
 /**
  * Space: the byte budget of a shard's records, and of the indexes beside their table.
  *
- * Where a record does not fit, expired records are removed first, at most once a second: only then is it refused.
+ * Where a record does not fit, expired records are removed first, at most once a second: only then is it refused. What is
+ * given back to a limit is never refused: it makes a record that exists a few bytes longer.
  * Keys are given as keyspace and bytes, like everywhere on the hot path: an object would be an allocation a request.
  */
 import type { Keyspace } from "../wire/keyspace.ts";
@@ -28,6 +29,8 @@ export class Space {
   readonly #clock: ShardClock;
   readonly #now: U64;
   #sweptAtMs = -Infinity;
+  /** The budget refuses nothing for now. */
+  #isOpen = false;
 
   /**
    * @param now the shard's time, as the clock has it
@@ -42,9 +45,20 @@ export class Space {
 
   /** The budget of now, in bytes. */
   get bytesMax(): number {
+    if (this.#isOpen) return Infinity;
     if (!this.isStretched) return this.#bytesMax;
     const stretched = this.#bytesMax + (this.#bytesMax >>> STRETCH_SHIFT);
     return Math.max(this.#bytesMax, Math.min(stretched, STRETCHED_BYTES_MAX));
+  }
+
+  /** Does something that the budget must not refuse: what it adds is bounded otherwise. */
+  neverRefusing(act: () => void): void {
+    this.#isOpen = true;
+    try {
+      act();
+    } finally {
+      this.#isOpen = false;
+    }
   }
 
   /** Says that the clock was set back. */

@@ -15,6 +15,7 @@ import { blobOf, GroupStore } from "../../src/objects/channel/group-store.ts";
 import { publicationsOf } from "../../src/objects/channel/one-channel.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
+import { Publisher } from "../../src/dispatch/publisher.ts";
 import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
 import { CHANNEL_GROUPS, GroupMap } from "../../src/dispatch/placement.ts";
 import { binaryBytes, ByteWriter } from "../../src/wire/bytes.ts";
@@ -326,9 +327,10 @@ describe("a group on a full disk", () => {
       group.joins.leave("c", "hub", null);
       for (const text of ["1", "2", "3"]) await publish(text);
       room = 0;
-      await expect(publish("refused")).rejects.toThrow(/SQLITE_FULL/);
+      const error = expect.stringContaining("SQLITE_FULL");
+      expect((await publish("refused")).refused).toEqual({ flags: Uint8Array.of(1), error });
       room = 1;
-      await expect(publish(big, big)).rejects.toThrow(/SQLITE_FULL/);
+      expect((await publish(big, big)).refused).toEqual({ flags: Uint8Array.of(1, 1), error });
       room = Infinity;
       expect(textsOf(group.listen("c", "hub", before)!)).toEqual(["1", "2", "3"]);
       group.joins.leave("c", "hub", null);
@@ -339,6 +341,37 @@ describe("a group on a full disk", () => {
       }
     });
   });
+});
+
+it("a channel whose numbers the disk refuses does not fail publications to others of its group", async () => {
+  const ns = freshNamespace();
+  const headers = await bearerOf({ ns });
+  const map = new GroupMap(ns, "");
+  const [listened, other] = ["listened", "other"].map((name) => {
+    for (let i = 0; ; i++) if (map.groupOf(`${name}:${i}`) === 0) return `${name}:${i}`;
+  }) as [string, string];
+  const stub = groupOf(ns, listened);
+  const door = await openSocket(WS, headers);
+  expect(hex(await door.exchange(subscribe(other), 1))).toBe("01");
+  await runInDurableObject(stub, (object, { storage }) => {
+    (object as unknown as { group: Group }).group.listen(listened, "hub", null);
+    vi.spyOn(storage.kv, "put").mockImplementation(() => {
+      throw new Error("database or disk is full: SQLITE_FULL");
+    });
+  });
+  const publisher = new Publisher(env, ns);
+  const publish = async (name: string): Promise<string> =>
+    await publisher.publish(0, publicationsOf(name, messageOf("hello")), 1).then(
+      ({ delivered }) => `delivered ${delivered?.join()}`,
+      (error: Error) => error.message,
+    );
+  // The first one goes alone, and the others together.
+  const answers = await Promise.all([other, other, listened, other, listened].map(publish));
+  const full = expect.stringContaining("SQLITE_FULL");
+  expect(answers).toEqual(["delivered 1", "delivered 1", full, "delivered 1", full]);
+  const push = U16.push(other, "hello");
+  expect(hex(await door.inbox.take(3 * push.length))).toBe(hex(push).repeat(3));
+  await door.close();
 });
 
 it("a group whose disk refuses that a Hub has left says so, and forgets the Hub at a later message", async () => {

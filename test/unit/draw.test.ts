@@ -7,6 +7,7 @@ import { settle, type Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import type { DrawRequest, DrawResult } from "../../src/wire/edge/operations.ts";
 import { edgeBatch, partsOf, uuidOfNumber } from "../support/frames/index.ts";
+import { fillUp } from "../support/engine/full.ts";
 
 const NOW_MS = 1_700_000_040_000;
 const BUCKET = { strategy: "token_bucket", burst: 100, rate: 10 } as const;
@@ -21,9 +22,9 @@ class Shard {
   nowMs = NOW_MS;
   readonly engine: Engine;
 
-  constructor(drawSalt = 1) {
+  constructor(drawSalt = 1, bytesMax = 1 << 22) {
     const hashKey = { low: 1, high: 2 };
-    this.engine = new Engine({ hashKey, drawSalt, bytesMax: 1 << 22, isCounting: true });
+    this.engine = new Engine({ hashKey, drawSalt, bytesMax, isCounting: true });
   }
 
   call<Result>(operation: Operation<Result>): Result {
@@ -297,17 +298,39 @@ describe("a malformed draw", () => {
     expect(shard.remaining()).toBe(100);
   });
 
-  it("a draw that a full shard refuses leaves the reservations of its key as they were", () => {
-    const shard = new Shard();
+  it("a draw that a full shard refuses gives back what it returns, and leaves the reservations of its key", () => {
+    const slow = { strategy: "token_bucket", burst: 1000, rate: 1 } as const;
+    const shard = new Shard(1, 1 << 16);
     const id = uuidOfNumber(1);
-    shard.call(operations.reserve({ ...ADA, strategy: BUCKET, cost: 40, ttlMs: 60_000, id }));
+    shard.call(operations.reserve({ ...ADA, strategy: slow, cost: 400, ttlMs: 60_000, id }));
+    const first = shard.draw({ strategy: slow, cost: 50 });
+    const second = shard.draw({ strategy: slow, cost: 50 });
+    fillUp(shard.engine, shard.nowMs);
+    shard.nowMs += 333;
+    expect(() => shard.draw({ strategy: slow, cost: 1 })).toThrow("shard_full");
+    // What is given back makes the state longer, and then there is room in it.
+    const both = [...back(first, 10), ...back(second, 50)];
+    expect(shard.draw({ strategy: slow, cost: 1000, returns: both })).toMatchObject({
+      success: false,
+      units: 0,
+    });
+    expect(shard.remaining(slow)).toBe(560);
+    const settled = shard.call(operations.settle({ ...ADA, strategy: slow, id, cost: 0 }));
+    expect(settled).toMatchObject({ remaining: 960 });
+  });
+
+  it("a draw that is refused for want of room has given back what it returns", () => {
+    const shard = new Shard();
     const drawn = shard.draw({ cost: 10 });
-    const full = vi.spyOn(Records.prototype, "setBufferFrom").mockReturnValueOnce(false);
+    const { setBufferFrom } = Records.prototype;
+    const full = vi.spyOn(Records.prototype, "setBufferFrom");
+    full.mockImplementationOnce(function (this: Records, ...asked) {
+      return setBufferFrom.apply(this, asked);
+    });
+    full.mockReturnValueOnce(false);
     expect(() => shard.draw({ cost: 1, returns: back(drawn, 10) })).toThrow("shard_full");
     full.mockRestore();
-    expect(shard.remaining()).toBe(50);
-    const settled = shard.call(operations.settle({ ...ADA, strategy: BUCKET, id, cost: 0 }));
-    expect(settled).toMatchObject({ remaining: 90 });
+    expect(shard.remaining()).toBe(100);
   });
 
   it("a draw with an idempotency key is refused", () => {

@@ -14,6 +14,21 @@ export interface PublishedAll {
   readonly delivered: Uint32Array | null;
   /** Per message: its number, NaN where the channel has none; null when no channel has any. */
   readonly sequences: Float64Array | null;
+  /** Null where the group has taken all messages. */
+  readonly refused: RefusedMessages | null;
+}
+
+/** Messages whose number the disk has refused: no subscription gets them. */
+export interface RefusedMessages {
+  /** Per message: 1 for a refused one. */
+  readonly flags: Uint8Array;
+  /** Of the disk. */
+  readonly error: string;
+}
+
+/** @throws Error when one of the messages from `from` up to `to` was refused */
+export function assertTaken({ refused }: PublishedAll, from: number, to: number): void {
+  if (refused?.flags.subarray(from, to).includes(1)) throw new Error(refused.error);
 }
 
 /** What came of messages to one channel. */

@@ -87,13 +87,16 @@ export class Semaphores {
     records.advance(nowMs);
     if (records.commit.isExhausted && records.commit.isEmpty) records.forgetImages();
     this.#stored.ensureIndex();
-    const { ends } = this.#stored.holdings;
-    if (ends.deadlineMs <= records.nowMs) records.commit.noteImplied(() => this.#giveBackEnded());
+    if (this.#hasEndedLease) records.commit.noteImplied(() => this.#giveBackEnded());
+  }
+
+  get #hasEndedLease(): boolean {
+    return this.#stored.holdings.ends.deadlineMs <= this.#records.nowMs;
   }
 
   #giveBackEnded(): void {
     const { ends } = this.#stored.holdings;
-    while (ends.deadlineMs <= this.#records.nowMs) this.giveBack(ends.firstRow, ends.deadlineMs);
+    while (this.#hasEndedLease) this.giveBack(ends.firstRow, ends.deadlineMs);
   }
 
   /**

@@ -22,7 +22,7 @@ import { GroupJoins } from "./group-joins.ts";
 import { GroupNumbers, KEPT_MS, type Numbered } from "./group-numbers.ts";
 import { GroupReplay } from "./group-replay.ts";
 import { GroupStore } from "./group-store.ts";
-import type { Listened, PublishedAll } from "../../base/calls/channel.ts";
+import type { Listened, PublishedAll, RefusedMessages } from "../../base/calls/channel.ts";
 import { readSettings } from "../../base/settings.ts";
 import { NUMBERS_SETTLE_MS } from "../../engine/sizes.ts";
 
@@ -142,11 +142,11 @@ export class Group {
     if (this.joins.size === 0 && this.numbers.size === 0) return NOTHING;
     const { count, bundles } = this.#bundle(publications);
     if (bundles.size === 0) return NOTHING;
-    const sequences = this.#number(bundles, count);
+    const { sequences, refused } = this.#number(bundles, count);
     // One call to each Hub with all its channels, not one for each channel.
     const toHubs = new Map<Courier, ToHub>();
     for (const bundle of bundles.values()) address(bundle, toHubs);
-    if (toHubs.size === 0) return { delivered: null, sequences };
+    if (toHubs.size === 0) return { delivered: null, sequences, refused };
     const delivered = new Uint32Array(count);
     await Promise.all(
       Array.from(toHubs, async ([courier, { consignments, bundles: sent }]) => {
@@ -154,7 +154,7 @@ export class Group {
         if (answer !== null) add(answer, sent, delivered);
       }),
     );
-    return { delivered, sequences };
+    return { delivered, sequences, refused };
   }
 
   /**
@@ -197,22 +197,44 @@ export class Group {
     return { count, bundles };
   }
 
-  /** Numbers messages, keeps them, and ends their deliveries. */
-  #number(bundles: Map<string, Bundle>, count: number): Float64Array | null {
-    let sequences: Float64Array | null = null;
-    for (const { channel, numbered, out, indexes } of bundles.values()) {
-      const first = numbered === undefined ? null : this.numbers.reserve(numbered, indexes.length);
-      endDelivery(out, channel.length, first);
-      if (numbered === undefined || first === null) continue;
-      this.#settle();
-      sequences ??= new Float64Array(count).fill(Number.NaN);
-      for (const [i, index] of indexes.entries()) sequences[index] = first + i;
-      const messages = out.bytes.subarray(messagesAt(channel.length), out.length);
-      this.#replay.keep(channel, first, messages, indexes.length, presentMs());
-      // Only now: a full disk refuses the row, and a number without a message ends what listeners get again.
-      this.numbers.take(numbered, indexes.length);
+  /**
+   * Numbers messages, keeps them, and ends their deliveries. A full disk refuses channels one by one: their bundles are removed, since
+   * a message without a number would be missing in what listeners get again, and the others are published.
+   */
+  #number(bundles: Map<string, Bundle>, count: number): Omit<PublishedAll, "delivered"> {
+    const sequences = new Float64Array(count).fill(Number.NaN);
+    const flags = new Uint8Array(count);
+    let isNumbered = false;
+    let refused: RefusedMessages | null = null;
+    for (const [channel, bundle] of bundles) {
+      const { numbered, out, indexes } = bundle;
+      if (numbered === undefined) {
+        endDelivery(out, channel.length, null);
+        continue;
+      }
+      try {
+        const first = this.#numberBundle(bundle, numbered);
+        for (const [i, index] of indexes.entries()) sequences[index] = first + i;
+        isNumbered = true;
+      } catch (error) {
+        refused = { flags, error: String(error) };
+        for (const index of indexes) flags[index] = 1;
+        bundles.delete(channel);
+      }
     }
-    return sequences;
+    return { sequences: isNumbered ? sequences : null, refused };
+  }
+
+  /** @throws Error when the disk is full: no number was taken */
+  #numberBundle({ channel, out, indexes }: Bundle, numbered: Numbered): number {
+    const first = this.numbers.reserve(numbered, indexes.length);
+    endDelivery(out, channel.length, first);
+    this.#settle();
+    const messages = out.bytes.subarray(messagesAt(channel.length), out.length);
+    this.#replay.keep(channel, first, messages, indexes.length, presentMs());
+    // Only now: a full disk refuses the row, and a number without a message ends what listeners get again.
+    this.numbers.take(numbered, indexes.length);
+    return first;
   }
 
   /** Stores exact numbers once it is quiet. */
@@ -244,7 +266,7 @@ export class Group {
 }
 
 // The answer where nothing has subscribers or numbers: one object for all, as it is never changed.
-const NOTHING: PublishedAll = { delivered: null, sequences: null };
+const NOTHING: PublishedAll = { delivered: null, sequences: null, refused: null };
 
 /** Adds the messages of a channel to what each of its Hubs is given. */
 function address(bundle: Bundle, toHubs: Map<Courier, ToHub>): void {

@@ -5,7 +5,7 @@
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writePublication } from "../../wire/channel-batch.ts";
 import { forEachMessage } from "../../wire/messages.ts";
-import type { Published, PublishedAll } from "../../base/calls/channel.ts";
+import { assertTaken, type Published, type PublishedAll } from "../../base/calls/channel.ts";
 
 /** @param messages format: `wire/messages.ts` */
 export function publicationsOf(channel: string, messages: Uint8Array): Uint8Array {
@@ -16,8 +16,14 @@ export function publicationsOf(channel: string, messages: Uint8Array): Uint8Arra
   return out.take();
 }
 
-/** What came of messages that all went to one channel. */
-export function publishedOf({ delivered, sequences }: PublishedAll, count: number): Published {
+/**
+ * What came of messages that all went to one channel.
+ *
+ * @throws Error when the disk of the group has refused them
+ */
+export function publishedOf(published: PublishedAll, count: number): Published {
+  assertTaken(published, 0, count);
+  const { delivered, sequences } = published;
   const sequence = sequences?.[0] ?? null;
   return {
     delivered: delivered === null ? Array.from({ length: count }, () => 0) : [...delivered],
