@@ -202,6 +202,17 @@ describe("what a settled reservation leaves", () => {
     },
   );
 
+  it.each([
+    ["a fixed window that refunds have brought to 0 is charged no more", MINUTE, 1000],
+    ["a sliding window that refunds have brought to 0 is charged more", SLIDING, 700],
+    ["a bucket that refunds have filled is charged more", BUCKET, 700],
+  ])("%s than a reservation has estimated", (_, strategy, remaining) => {
+    const shard = new ReservingShard(strategy);
+    const { id } = shard.reserve(800);
+    shard.refund(800);
+    expect(shard.settle(id, 1100)).toMatchObject({ settled: 1100, remaining });
+  });
+
   it("quotas get back what was charged to windows that still run, part by part", () => {
     const shard = new ReservingShard({
       strategy: "fixed_window",
