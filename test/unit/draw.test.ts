@@ -322,10 +322,10 @@ describe("a malformed draw", () => {
   it("a draw that is refused for want of room has given back what it returns", () => {
     const shard = new Shard();
     const drawn = shard.draw({ cost: 10 });
-    const { setBufferFrom } = Records.prototype;
+    const set = Reflect.get(Records.prototype, "setBufferFrom") as (...asked: unknown[]) => boolean;
     const full = vi.spyOn(Records.prototype, "setBufferFrom");
     full.mockImplementationOnce(function (this: Records, ...asked) {
-      return setBufferFrom.apply(this, asked);
+      return set.apply(this, asked);
     });
     full.mockReturnValueOnce(false);
     expect(() => shard.draw({ cost: 1, returns: back(drawn, 10) })).toThrow("shard_full");
