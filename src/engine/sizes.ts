@@ -243,6 +243,8 @@ export const HUB_SILENT_BYTES_MAX = 64 << 20;
 export const READ_BYTES_PER_MS = 16 << 10;
 /** Replies that a peer is sent ahead of what it is believed to have read. */
 export const AHEAD_BYTES_MAX = 32 << 20;
+/** How long what is under way may take when the token of a connection has expired. */
+export const EXPIRED_CONNECTION_MS = 10_000;
 /** Tallies of connections are stored at most this long after they changed. */
 export const TALLIES_STORE_DELAY_MS = 1000;
 

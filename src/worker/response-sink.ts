@@ -36,6 +36,8 @@ export interface ResponseSinkOptions {
   readonly signal: AbortSignal;
   /** How long a client may leave its replies unread. */
   readonly stallTimeoutMs: number;
+  /** Rejects once the caller may do nothing any more: its client decides how long a response takes. */
+  readonly assertAccess: () => Promise<void>;
 }
 
 export class ResponseSink implements RunSink {
@@ -48,6 +50,7 @@ export class ResponseSink implements RunSink {
   readonly #end: () => void;
   readonly #signal: AbortSignal;
   readonly #stallTimeoutMs: number;
+  readonly #assertAccess: () => Promise<void>;
   readonly #startedAtMs = stopwatchMs();
   /** Bytes of replies that are held in memory. */
   heldBytes = 0;
@@ -71,7 +74,7 @@ export class ResponseSink implements RunSink {
    */
   #isLost = false;
 
-  constructor({ signal, stallTimeoutMs }: ResponseSinkOptions) {
+  constructor({ signal, stallTimeoutMs, assertAccess }: ResponseSinkOptions) {
     const { promise, resolve, reject } = Promise.withResolvers<Response>();
     const ended = Promise.withResolvers<void>();
     this.response = promise;
@@ -81,6 +84,7 @@ export class ResponseSink implements RunSink {
     this.#end = ended.resolve;
     this.#signal = signal;
     this.#stallTimeoutMs = stallTimeoutMs;
+    this.#assertAccess = assertAccess;
   }
 
   /** Whether replies are still of use. Without a reader requests that only read are not executed. */
@@ -105,10 +109,11 @@ export class ResponseSink implements RunSink {
     if (isLast) void this.#finish();
   }
 
-  /** Resolves when the client has taken what is held, or has gone. */
-  room(): Promise<void> {
+  /** Resolves when the client has taken what is held, or has gone; rejected when the access has ended meanwhile. */
+  async room(): Promise<void> {
     if (this.#writer === null) this.#stream(new IdentityTransformStream());
-    return this.#drain();
+    await this.#drain();
+    await this.#assertAccess();
   }
 
   /** An error response while nothing was sent; afterwards the stream is cut off, which a client tells from its end. */

@@ -2,8 +2,10 @@
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import type { Caller } from "./caller.ts";
 import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
+import { assertNotRevoked } from "./revocations.ts";
 import { sendRuns } from "./run-sequence.ts";
 import { findRuns } from "./runs.ts";
+import { assertNotExpired } from "./token.ts";
 import { HTTP_CALL_REPLY_BYTES_MAX } from "../engine/sizes.ts";
 
 /**
@@ -23,7 +25,14 @@ export async function answerBody(
   const runs = findRuns(protocol, body, settings.FRAME_BYTES_MAX, access);
   // An empty body is a message without frames, and has no replies.
   if (runs.length === 0) return new Response(null, { headers: REPLY_HEADERS });
-  const sink = new ResponseSink({ signal, stallTimeoutMs: settings.STALL_TIMEOUT_MS });
+  const sink = new ResponseSink({
+    signal,
+    stallTimeoutMs: settings.STALL_TIMEOUT_MS,
+    assertAccess: async () => {
+      assertNotExpired(access);
+      await assertNotRevoked(caller.env, ctx, access);
+    },
+  });
   // The runtime ends a request whose client has gone, unless something is waited for.
   ctx.waitUntil(sink.ended);
   sendRuns(caller, runs, sink, HTTP_CALL_REPLY_BYTES_MAX);

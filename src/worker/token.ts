@@ -261,12 +261,20 @@ async function verified(
   }
 }
 
+/**
+ * Checks that an access has not ended since it was given.
+ *
+ * @throws ThrottrError `token_expired`
+ */
+export function assertNotExpired({ expiresAtMs }: Pick<Access, "expiresAtMs">): void {
+  if (expiresAtMs === null || presentMs() < expiresAtMs) return;
+  throw new ThrottrError("token_expired", "the token has expired: send a new one");
+}
+
 /** @throws ThrottrError `token_expired`, `token_not_yet_valid` */
 function assertCurrent(claims: Pick<Claims, "exp" | "nbf" | "iat">): void {
+  assertNotExpired({ expiresAtMs: claims.exp * 1000 });
   const nowS = Math.floor(presentMs() / 1000);
-  if (claims.exp <= nowS) {
-    throw new ThrottrError("token_expired", "the token has expired: send a new one");
-  }
   for (const name of ["nbf", "iat"] as const) {
     const begin = claims[name];
     if (begin === undefined || begin <= nowS + LEEWAY_S) continue;

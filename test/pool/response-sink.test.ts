@@ -4,7 +4,7 @@ import { statusOf } from "../../src/wire/edge/codes.ts";
 import { ResponseSink } from "../../src/worker/response-sink.ts";
 
 const openSink = (signal = new AbortController().signal, stallTimeoutMs = 30_000): ResponseSink =>
-  new ResponseSink({ signal, stallTimeoutMs });
+  new ResponseSink({ signal, stallTimeoutMs, assertAccess: async () => {} });
 
 const part = (value: number, length = 100_000): Uint8Array => new Uint8Array(length).fill(value);
 

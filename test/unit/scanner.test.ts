@@ -37,7 +37,6 @@ describe("scanner", () => {
       const seen: string[] = [];
       const session = new Session({
         host: {
-          nowMs: () => 0,
           send: () => {},
           hasReader: true,
           room: () => null,
@@ -136,14 +135,12 @@ describe("dialects", () => {
 });
 
 describe("session", () => {
-  function sessionOf(protocolName: string, expiresAtMs: number | null = null) {
-    const clock = { nowMs: 0 };
+  function sessionOf(protocolName: string) {
     const endings: Ending[] = [];
     const sent: number[] = [];
     const pending: (() => void)[] = [];
     const session: Session = new Session({
       host: {
-        nowMs: () => clock.nowMs,
         send: (replies) => sent.push(replies.length),
         hasReader: true,
         room: () => null,
@@ -156,11 +153,11 @@ describe("session", () => {
           void pending.push(() => sink.reply(new Uint8Array(count), true)),
       },
       protocol: protocolByName("7.3", protocolName)!,
-      access: { ...OPEN_ACCESS, namespace: "n", expiresAtMs },
+      access: { ...OPEN_ACCESS, namespace: "n" },
       limits: { FRAME_BYTES_MAX: 1000, UNANSWERED_BYTES_MAX: 5000 },
       counts: new Float64Array(REQUEST_TYPES_END),
     });
-    return { session, endings, sent, pending, clock };
+    return { session, endings, sent, pending };
   }
 
   it("a session answers all frames before an unknown type, then closes with 1002", () => {
@@ -194,9 +191,9 @@ describe("session", () => {
   });
 
   it("a session does not execute frames after its token has expired", () => {
-    const { session, endings, pending, clock } = sessionOf("uint16", 1000);
+    const { session, endings, pending } = sessionOf("uint16");
     session.receive(unhex("02016b" + "02"));
-    clock.nowMs = 1000;
+    session.expire();
     session.receive(unhex("016b" + "02016b"));
     expect(endings).toEqual([]);
     pending.shift()!();

@@ -31,6 +31,7 @@ import {
   type Attachment,
 } from "./attachment.ts";
 import type { HubBacklog } from "./bridge-flow.ts";
+import { ConnectionExpiry } from "./connection-expiry.ts";
 import { ConnectionPushes, type PushesHost } from "./connection-pushes.ts";
 import { ConnectionRequests, type RequestsHub } from "./connection-requests.ts";
 import { addDefaultSubscriptions } from "./default-subscriptions.ts";
@@ -40,6 +41,7 @@ import {
   frameTimeout,
   pendingBytes,
   TEXT_MESSAGE,
+  TOKEN_EXPIRED,
   type Ending,
 } from "./ending.ts";
 import { Flow } from "./flow.ts";
@@ -102,6 +104,7 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
   /** The other end is the Worker's own bridge. */
   readonly #isTrusted: boolean;
   readonly #flow: Flow;
+  readonly #expiry: ConnectionExpiry;
   readonly #requests: ConnectionRequests;
   readonly #session: Session;
   readonly #unfinished: UnfinishedFrame;
@@ -116,8 +119,6 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
   hasReader = true;
   /** Closed by the server. The socket may live on until its peer has closed it, too. */
   isClosed = false;
-  /** `expire` was called: the alarm of the Hub must not find this connection due again. */
-  #hasExpired = false;
 
   constructor(socket: WebSocket, attachment: Attachment, hub: ConnectionHub) {
     this.#socket = socket;
@@ -145,6 +146,12 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
       unread: hub.unread,
       pushBytesMax: settings.PUSH_BYTES_MAX,
       lastPingMs: () => state.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0,
+      ...timers,
+    });
+    this.#expiry = new ConnectionExpiry(this.access.expiresAtMs, {
+      isClosed: () => this.isClosed,
+      onExpired: () => this.#session.expire(),
+      close: (ending) => this.close(ending),
       ...timers,
     });
     const pushing = {
@@ -201,11 +208,12 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
 
   /** When its access ends, in ms since the epoch; Infinity for never, and after `expire`. */
   get expiresAtMs(): number {
-    return this.#hasExpired ? Infinity : (this.access.expiresAtMs ?? Infinity);
+    return this.isClosed ? Infinity : this.#expiry.dueAtMs;
   }
 
   /** Bytes of the peer; for a bridge, those of its client. A chunk may end anywhere. */
   receive(chunk: Uint8Array): void {
+    if (this.isClosed || this.#expiry.check()) return;
     this.#unfinished.noteProgress();
     this.#flow.hear();
     this.#counts[CountAt.readBytes]! += chunk.length;
@@ -222,10 +230,9 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     else this.#drain(parseDrained(text));
   }
 
-  /** The token has expired: what is under way is answered, then the connection is closed. */
+  /** The token has expired: what is under way is answered, within bounds, then the connection is closed. */
   expire(): void {
-    this.#hasExpired = true;
-    this.#session.expire();
+    this.#expiry.begin();
   }
 
   /** The socket is gone: of what the peer has sent before, writes are executed, then the connection is closed. */
@@ -283,6 +290,7 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
   }
 
   push(pushes: Pushes, sequence: number | null): boolean {
+    if (this.isClosed || this.#expiry.check()) return false;
     return this.#pushes.push(pushes, sequence);
   }
 
@@ -328,10 +336,6 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     if (this.hasReader) this.#socket.serializeAttachment(this.#attachment);
   }
 
-  nowMs(): number {
-    return presentMs();
-  }
-
   /** In a run of a namespace's requests, replies come in pieces, and pushes wait for the last one. */
   send(replies: Uint8Array, consumedBytes: number): void {
     if (this.isClosed) return;
@@ -356,17 +360,22 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
    * WebSocket never waits, so this alone keeps unread replies out of memory.
    */
   room(): Promise<void> | null {
+    const ending = this.#refuseReplies();
+    if (ending !== null) this.close(ending);
     // What is under way must not go on behind the connection's end, which gives back what it holds.
     if (this.isClosed) return Promise.reject(new Error("closed"));
     if (!this.hasReader) return null;
-    const ending = this.#flow.refuseReplies();
-    if (ending !== null) {
-      this.close(ending);
-      return Promise.reject(new Error("closed"));
-    }
     const room = this.#flow.room();
-    if (room !== null) this.#requests.stayAwake();
-    return room;
+    if (room === null) return null;
+    this.#requests.stayAwake();
+    return this.#expiry.waitFor(room);
+  }
+
+  /** Why the connection ends instead of getting further replies; null when it may have them. */
+  #refuseReplies(): Ending | null {
+    if (this.isClosed) return null;
+    if (this.#expiry.check()) return TOKEN_EXPIRED;
+    return this.hasReader ? this.#flow.refuseReplies() : null;
   }
 
   countPublished(channel: string, payloadBytes: number): void {

@@ -22,7 +22,6 @@ import { FINISHED, frameTooLarge, TOKEN_EXPIRED, unansweredBytes, type Ending } 
 
 /** The way up: the connection that a session is of. */
 export interface SessionHost {
-  nowMs(): number;
   /** Sends replies. `consumedBytes` of the peer's bytes have been answered with them for good. */
   send(replies: Uint8Array, consumedBytes: number): void;
   /** The peer is there to read replies: see `Sink.hasReader`. */
@@ -94,12 +93,6 @@ export class Session implements Sink {
   /** The next bytes of the stream. They may end anywhere. */
   receive(chunk: Uint8Array): void {
     if (this.#isClosed || this.#ending !== null) return;
-    // The Hub's alarm ends silent connections; this is exact for those that send.
-    const { expiresAtMs } = this.#parts.access;
-    if (expiresAtMs !== null && this.#parts.host.nowMs() >= expiresAtMs) {
-      this.expire();
-      return;
-    }
     // A WebSocket can't be told to wait: a client that sends without reading replies would fill the Hub's memory.
     const unanswered = this.#runBytes + this.#pendingEnd - this.#pendingAt + chunk.length;
     if (unanswered > this.#parts.limits.UNANSWERED_BYTES_MAX) {
@@ -117,7 +110,7 @@ export class Session implements Sink {
     if (this.#runBytes === 0 && !this.#isWaiting) this.#close(ending);
   }
 
-  /** The access has ended: what is under way is answered, then the connection is closed. */
+  /** The access has ended: starts nothing more. What is under way is answered, then the connection is closed. */
   expire(): void {
     this.#keep(EMPTY, Infinity);
     this.finish(TOKEN_EXPIRED);
