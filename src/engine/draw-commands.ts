@@ -26,6 +26,12 @@ import { NS_PER_MS } from "./time.ts";
 /** Units may be given back until their draw is this many lives old: the message takes a while. */
 const LIVES = 2n;
 
+/**
+ * Most decisions of each kind that one message reports. An isolate reports within the life of its units, and a million a second is
+ * more than it decides in practice. Any writer can claim any number, and the figures are those of the whole namespace.
+ */
+const REPORTED_MAX = LEASE_MS_MAX * 1000;
+
 /** What a draw has decided, and requests that the caller has decided by itself since its last one. */
 export interface DrawCounts {
   readonly isAllowed: boolean;
@@ -63,8 +69,8 @@ export class DrawCommands {
     }
     const wanted = takeAmount(frame, "wanted");
     const cost = takeAmount(frame, "cost");
-    const granted = takeAmount(frame, "granted");
-    const refused = takeAmount(frame, "refused");
+    const granted = Math.min(takeAmount(frame, "granted"), REPORTED_MAX);
+    const refused = Math.min(takeAmount(frame, "refused"), REPORTED_MAX);
     const returnsAt = takeReturns(frame);
     const returnsEnd = frame.at;
     const { records, states, limiters, ledger, reservations } = this.#parts;

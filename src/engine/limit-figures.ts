@@ -23,6 +23,9 @@ export const LIMIT_OUTCOMES = 3;
 /** How many counts a row has. */
 export const LIMIT_COUNTS = 4;
 
+/** Above this a total would not be exact, and 1 more would not count. */
+const TOTAL_MAX = Number.MAX_SAFE_INTEGER;
+
 /** Rows of counts. `others`: of limiters without a row of their own, and of keys that name no limiter. */
 export const LimitRow = { all: 0, others: 1, firstName: 2 } as const;
 
@@ -137,7 +140,10 @@ export class LimitFigures {
     }
     rows.forEach((row, at) => {
       for (let i = 0; i < LIMIT_COUNTS; i++) {
-        this.#counts.add(row * LIMIT_COUNTS + i, counts[at * LIMIT_COUNTS + i]!, 0);
+        const index = row * LIMIT_COUNTS + i;
+        const before = Math.min(counts[at * LIMIT_COUNTS + i]!, TOTAL_MAX);
+        const most = TOTAL_MAX - this.#counts.totals[index]!;
+        this.#counts.add(index, Math.min(before, most), 0);
       }
     });
   }
@@ -150,8 +156,9 @@ export class LimitFigures {
   #count(place: LimitCount, times: number, bytes: Uint8Array, at: number, length: number): boolean {
     const { totals, minute } = this.#counts;
     const named = this.#names.rowOf(bytes, at, length, minute);
-    totals[place]! += times;
-    totals[rowOf(named) * LIMIT_COUNTS + place]! += times;
+    for (const index of [place, rowOf(named) * LIMIT_COUNTS + place]) {
+      totals[index] = Math.min(totals[index]! + times, TOTAL_MAX);
+    }
     return named !== NO_NAME;
   }
 

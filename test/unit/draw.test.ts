@@ -244,6 +244,14 @@ describe("a draw", () => {
     shard.draw({ cost: 1000 });
     expect(shard.counts()).toEqual([25, 4, 0, 26]);
   });
+
+  it("a draw reports at most what an isolate decides in the longest life of its units", () => {
+    const shard = new Shard();
+    const claimed = Number.MAX_SAFE_INTEGER;
+    for (let i = 0; i < 3; i++) shard.draw({ cost: 0, granted: claimed, refused: claimed });
+    shard.draw({ cost: 1 });
+    expect(shard.counts()).toEqual([3e7 + 1, 3e7, 0, 6e7]);
+  });
 });
 
 describe("a malformed draw", () => {

@@ -122,6 +122,23 @@ describe("figures of limits", () => {
     expect(totalsOf(figures.counts(NOW_MS))).toMatchObject({ all: [0, 0, 0], api: [0, 0, 0] });
   });
 
+  it("totals stay exact integers, however many decisions are counted, and after a restart", () => {
+    const figures = new LimitFigures(HASH_KEY);
+    figures.turn(NOW_MS);
+    const most = Number.MAX_SAFE_INTEGER;
+    const key = bytesOf("api:ada");
+    for (let i = 0; i < 2; i++) figures.countDecisions(true, most, 1, key, 0, key.length);
+    expect(totalsOf(figures.counts(NOW_MS))).toMatchObject({
+      all: [most, 0, 0],
+      api: [most, 0, 0],
+    });
+    const restarted = new LimitFigures(HASH_KEY);
+    restarted.turn(NOW_MS);
+    restarted.countDecisions(true, 5, 1, key, 0, key.length);
+    restarted.restore(figures.snapshot(), NOW_MS);
+    expect(totalsOf(restarted.counts(NOW_MS))).toMatchObject({ all: [most, 0, 0] });
+  });
+
   it("figures of the last minute fade, and totals stay", () => {
     const figures = new LimitFigures(HASH_KEY);
     figures.turn(NOW_MS);
