@@ -114,7 +114,8 @@ function prefixesOf(
   fields: Readonly<Record<string, unknown>>,
   errors: string[],
 ): Uint8Array[] {
-  const prefixes = fields[field] ?? [];
+  // Not null, too: an application that finds no prefixes for a user must not give all keys.
+  const prefixes = fields[field] === undefined ? [] : fields[field];
   if (!isListOf(prefixes, (prefix) => typeof prefix === "string")) {
     errors.push(`${field}: expected a list of texts`);
     return [];
