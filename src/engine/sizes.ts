@@ -296,8 +296,15 @@ export const NAMESPACES_TOLD_AT_ONCE = 200;
 /** Namespaces that are listed, at most. */
 export const NAMESPACES_LISTED_MAX = 100_000;
 
-// Doors: src/worker/response-sink.ts, body.ts, read-buffer.ts, door-tally.ts
+// Doors: src/worker/response-sink.ts, body.ts, read-buffer.ts, door-tally.ts, hubs.ts, revocation-copies.ts
 
+/**
+ * How long a connection may take to open. Cloudflare ends what a request has left 30 s after its client has gone, and what it has
+ * counted would stay counted.
+ */
+export const OPENING_MS_MAX = 25_000;
+/** How long a door trusts the list of revoked tokens that it has read. */
+export const REVOCATIONS_TRUSTED_MS = 60_000;
 /** More held bytes than these, 2 MiB, are streamed: a client reads the first while a shard makes the next. */
 export const RESPONSE_HELD_BYTES_MAX = 2 << 20;
 /** A body whose runs take longer than this is streamed. */

@@ -20,6 +20,7 @@ import { directoryStub, hubStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
 import type { Settings } from "../base/settings.ts";
 import { inOrder } from "./in-order.ts";
+import { OPENING_MS_MAX } from "../engine/sizes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
 /** The location of clients whose location is unknown: TCP connections, and requests outside of Cloudflare. */
@@ -37,12 +38,6 @@ const roomAt = new Map<string, { index: number; untilMs: number }>();
 
 /** Namespaces that this isolate knows to be listed. */
 const listed = new Set<string>();
-
-/**
- * How long a connection may take to open. Cloudflare ends what a request has left 30 s after its client has gone, and what it has
- * counted would stay counted.
- */
-const OPENING_MS_MAX = 25_000;
 
 /** Connections that are being opened: they count, or a burst would pass the limit together. */
 let opening = 0;

@@ -7,6 +7,7 @@
  * the log says so once a minute, and the list is read again every 5 s until that succeeds.
  */
 import { logError } from "../base/log.ts";
+import { REVOCATIONS_TRUSTED_MS } from "../engine/sizes.ts";
 import {
   NO_REVOCATIONS,
   RevocationCheck,
@@ -15,7 +16,6 @@ import {
 } from "../engine/revocations.ts";
 
 const REFRESHED_AFTER_MS = 45_000;
-const TRUSTED_MS = 60_000;
 /** How long a request waits for the list. */
 export const READ_TIMEOUT_MS = 2000;
 const RETRY_MS = 5000;
@@ -143,7 +143,7 @@ export class RevocationCopies {
 
 /** The copy is too old to be trusted. After a failure it has to do until a further read succeeds behind a request. */
 const isDue = ({ readAtMs, failedAtMs }: Copy, nowMs: number): boolean =>
-  failedAtMs === null && nowMs - readAtMs >= TRUSTED_MS;
+  failedAtMs === null && nowMs - readAtMs >= REVOCATIONS_TRUSTED_MS;
 
 /** A read is under way that can still end. */
 const isAsking = ({ askedAtMs }: Copy, nowMs: number): boolean =>

@@ -6,7 +6,11 @@
  * meanwhile. The alarm is stored with the change, so a crash between the two loses neither.
  */
 import { presentMs } from "../../base/clock.ts";
-import { NAMESPACES_TOLD_AT_ONCE } from "../../engine/sizes.ts";
+import {
+  NAMESPACES_TOLD_AT_ONCE,
+  OPENING_MS_MAX,
+  REVOCATIONS_TRUSTED_MS,
+} from "../../engine/sizes.ts";
 import {
   NO_REVOCATIONS,
   tokensInForce,
@@ -18,8 +22,8 @@ import {
 const LIST = "revocations";
 const TELLING = "revocations:telling";
 
-/** A door trusts what it knows for 60 s, and opens a connection within a few more. */
-const TELL_AGAIN_MS = 75_000;
+/** A door that has trusted its list to the end then opens a connection, with which a Hub is listed a moment later. */
+const TELL_AGAIN_MS = REVOCATIONS_TRUSTED_MS + OPENING_MS_MAX + 5000;
 /** After a Hub or a Directory that failed. */
 const RETRY_MS = 10_000;
 /** Of namespaces that did not answer, this many are remembered. */
