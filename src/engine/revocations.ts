@@ -46,15 +46,26 @@ export interface RevocableToken {
 
 export const NO_REVOCATIONS: Revocations = { version: 0, issuedBeforeMs: 0, tokens: [] };
 
-/** Adds a token. Null when the list is full. The later end counts for one that is listed. */
+/**
+ * Adds a token. The later end counts for one that is listed.
+ *
+ * A full list gives up the ID that was revoked first, if all tokens of its time are revoked anyway: one that was issued ahead, with
+ * an `iat` in the future, needs its ID even then, and almost none is.
+ *
+ * @returns null when the list is full
+ */
 export function withToken(
   list: Revocations,
   { id, expiresAtMs }: Omit<RevokedToken, "revokedAtMs">,
   nowMs: number,
 ): Revocations | null {
   const known = list.tokens.find((token) => token.id === id);
-  const others = list.tokens.filter((token) => token !== known && isNeeded(token, list, nowMs));
-  if (others.length >= REVOKED_TOKENS_MAX) return null;
+  const others = list.tokens.filter((token) => token !== known && isInForce(token, nowMs));
+  if (others.length >= REVOKED_TOKENS_MAX) {
+    const old = others.findIndex((token) => isOld(token, list));
+    if (old === -1) return null;
+    others.splice(old, 1);
+  }
   const ends = known === undefined ? [expiresAtMs] : [expiresAtMs, known.expiresAtMs];
   const end = ends.includes(null) ? null : Math.max(...(ends as number[]));
   return {
@@ -70,14 +81,16 @@ export function withAllBefore(
   issuedBeforeMs: number,
   nowMs: number,
 ): Revocations {
-  const moved = { ...list, issuedBeforeMs: Math.max(list.issuedBeforeMs, issuedBeforeMs) };
-  const tokens = list.tokens.filter((token) => isNeeded(token, moved, nowMs));
-  return { version: list.version + 1, issuedBeforeMs: moved.issuedBeforeMs, tokens };
+  return {
+    version: list.version + 1,
+    issuedBeforeMs: Math.max(list.issuedBeforeMs, issuedBeforeMs),
+    tokens: tokensInForce(list, nowMs),
+  };
 }
 
 /** The IDs that still revoke a token. */
 export function tokensInForce(list: Revocations, nowMs: number): RevokedToken[] {
-  return list.tokens.filter((token) => isNeeded(token, list, nowMs));
+  return list.tokens.filter((token) => isInForce(token, nowMs));
 }
 
 /** Tests tokens against a list. Made once for a list, and used for each request: it allocates nothing then. */
@@ -101,12 +114,10 @@ export class RevocationCheck {
   }
 }
 
-/** False for a token that is refused anyway: it has expired, or it was issued before the moment of the list. */
-function isNeeded(
-  { revokedAtMs, expiresAtMs }: RevokedToken,
-  { issuedBeforeMs }: Revocations,
-  nowMs: number,
-): boolean {
-  if (expiresAtMs !== null && expiresAtMs + KEPT_AFTER_EXPIRY_MS <= nowMs) return false;
-  return revokedAtMs + ISSUED_AHEAD_MS >= issuedBeforeMs;
-}
+/** False for a token that has expired. */
+const isInForce = ({ expiresAtMs }: RevokedToken, nowMs: number): boolean =>
+  expiresAtMs === null || expiresAtMs + KEPT_AFTER_EXPIRY_MS > nowMs;
+
+/** Whether a token is revoked with all others, unless it was issued ahead. */
+const isOld = ({ revokedAtMs }: RevokedToken, { issuedBeforeMs }: Revocations): boolean =>
+  revokedAtMs + ISSUED_AHEAD_MS < issuedBeforeMs;

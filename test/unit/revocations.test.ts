@@ -69,8 +69,8 @@ describe("the list of revoked tokens", () => {
           }
           if (step.kind === "revoke") {
             const token = all[step.token % all.length]!;
-            // A token can be revoked once it exists, and by the clock of its issuer that may be 5 s ahead.
-            if (token.id === null || (token.issuedAtS ?? 0) * 1000 > nowMs + 5000) continue;
+            // A token may have been issued ahead: from its `iat` on it would be accepted.
+            if (token.id === null) continue;
             ids.add(token.id);
             const expiresAtMs = step.isEndKnown ? token.expiresAtMs : null;
             list = withToken(list, { id: token.id, expiresAtMs }, nowMs)!;
@@ -102,8 +102,10 @@ describe("the list of revoked tokens", () => {
     expect(withToken(list, { id: "token-7", expiresAtMs: null }, START_MS)).not.toBeNull();
     expect(withToken(list, more, START_MS + 61_001)).not.toBeNull();
     const all = withAllBefore(list, START_MS + 6000, START_MS + 6000);
-    expect(all.tokens).toEqual([]);
-    expect(withToken(all, more, START_MS + 6000)).not.toBeNull();
+    expect(withToken(all, more, START_MS + 6000)?.tokens.map(({ id }) => id)).toEqual([
+      ...list.tokens.slice(1).map(({ id }) => id),
+      "more",
+    ]);
   });
 
   it("an ID leaves the list a minute after its token has expired, and not before", () => {
@@ -112,15 +114,13 @@ describe("the list of revoked tokens", () => {
     expect(tokensInForce(list, START_MS + 60_010)).toEqual([]);
   });
 
-  it("an ID stays revoked whose token came from a clock that was ahead of a later moment", () => {
-    // Issued 4 s from now by its issuer's clock, revoked now; then all are revoked that were issued before 4 s from now.
-    const token = { id: "ahead", issuedAtS: START_S + 4 };
+  it("an ID stays revoked whose token was issued ahead of a later moment", () => {
+    const token = { id: "ahead", issuedAtS: START_S + 86_400 };
     const list = withToken(NO_REVOCATIONS, { id: token.id, expiresAtMs: null }, START_MS)!;
-    for (const aheadMs of [0, 4000]) {
+    for (const aheadMs of [0, 4000, 3_600_000]) {
       const later = withAllBefore(list, START_MS + aheadMs, START_MS + aheadMs);
       expect(new RevocationCheck(later).isRevoked(token)).toBe(true);
     }
-    expect(withAllBefore(list, START_MS + 5001, START_MS + 5001).tokens).toEqual([]);
   });
 
   it("the later end counts for an ID that is revoked again", () => {
