@@ -311,3 +311,46 @@ it("two namespaces never have one file, as they would where case is ignored", as
   await more.add("export", name);
   await expect(more.add("Export", other)).rejects.toMatchObject({ code: "file_exists" });
 });
+
+describe("a server that lists a name that no namespace can have", () => {
+  const NAMES = ["../outside", "", "a/b", "x\u001b[2J", "n".repeat(65), 7, null];
+
+  /** Beside a server with one such namespace. */
+  async function besideNamed<Result>(
+    listed: unknown,
+    act: (url: string) => Promise<Result>,
+  ): Promise<Result> {
+    const server = createHttpServer((_, response) => {
+      const namespaces = [{ name: listed, registeredAtMs: 1 }];
+      response.end(JSON.stringify({ namespaces, cursor: null }));
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    try {
+      return await act(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  }
+
+  it.each(NAMES)("an export of all namespaces writes no file for the name %j", async (listed) => {
+    const into = join(folder, "into");
+    const { exitCode, err } = await besideNamed(
+      listed,
+      async (url) => await run(["export", "--all-namespaces", into, "--url", url]),
+    );
+    expect(exitCode).not.toBe(ExitCode.done);
+    expect(err).toContain("response_invalid");
+    expect(readdirSync(folder)).toEqual(["into"]);
+    expect(readdirSync(into)).toEqual([]);
+  });
+
+  it("the list of namespaces does not print such a name", async () => {
+    const { out, err } = await besideNamed(
+      "x\u001b[2J",
+      async (url) => await run(["namespaces", "--url", url]),
+    );
+    expect(out + err).not.toContain("\u001b[2J");
+    expect(err).toContain("response_invalid");
+  });
+});

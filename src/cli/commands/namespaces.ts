@@ -6,6 +6,8 @@ import { addConnectionOptions, limitOption } from "../options.ts";
 import type { AskPage } from "../pages.ts";
 import { shownTime } from "../records.ts";
 import { askServer } from "../server-request.ts";
+import { NAMESPACE } from "../../base/names.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 interface NamespacesOptions {
   readonly limit?: number;
@@ -43,7 +45,11 @@ export const addNamespaces: AddCommand = (program: Command) => {
   addConnectionOptions(command);
 };
 
-/** Asks for pages of the namespaces, in the order of their names. */
+/**
+ * Asks for pages of the namespaces, in the order of their names. A name becomes that of a file, so it is not taken on trust.
+ *
+ * @throws ThrottrError `response_invalid` for a name that no namespace can have
+ */
 export function namespacePages({ settings, signal }: Invocation): AskPage<ListedNamespace> {
   return async (limit, { cursor }) => {
     const from = cursor === undefined ? "" : `&cursor=${Buffer.from(cursor).toString("base64url")}`;
@@ -51,6 +57,15 @@ export function namespacePages({ settings, signal }: Invocation): AskPage<Listed
     const request = { path, token: settings.token, field: "namespaces" };
     const answer = await askServer(settings, request, signal);
     const { namespaces, cursor: next } = answer as unknown as Answer;
+    for (const { name } of namespaces) assertName(name);
     return { rows: namespaces, cursor: next === null ? null : Buffer.from(next, "base64url") };
   };
+}
+
+function assertName(name: unknown): void {
+  if (typeof name === "string" && NAMESPACE.test(name)) return;
+  throw new ThrottrError(
+    "response_invalid",
+    "the server lists a namespace whose name is not 1 to 64 letters, digits, dots, dashes or underscores: check --url",
+  );
 }

@@ -6,6 +6,7 @@
  */
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { NAMESPACE } from "../../base/names.ts";
 import { namespacePages } from "../commands/namespaces.ts";
 import { ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
@@ -15,8 +16,6 @@ import { ProgressFile } from "./progress-file.ts";
 
 /** What the name of a namespace's file ends in. A name may be `..`, and is a plain file name with it. */
 const ENDING = ".jsonl";
-/** Names that a namespace can have. */
-const NAME = /^[\w.-]{1,64}$/;
 
 /** Transfers one namespace from or to a file. */
 type Transfer = (invocation: Invocation, file: string) => Promise<ExitCode>;
@@ -119,7 +118,7 @@ async function namesIn(folder: string): Promise<string[]> {
   const names = files
     .filter((file) => file.endsWith(ENDING))
     .map((file) => file.slice(0, -ENDING.length))
-    .filter((name) => NAME.test(name));
+    .filter((name) => NAMESPACE.test(name));
   if (names.length > 0) return names.toSorted();
   throw new UsageError("file_invalid", `${folder}: expected files such as shop${ENDING}`);
 }
