@@ -233,6 +233,7 @@ const CODES = {
   response_invalid: [fault, null, "The response did not come from a Throttr Edge server"],
   subscribe_refused: [refusal, null, "The server refused the subscription"],
   timeout: [unknown, null, "The call was not answered in time"],
+  namespace_invalid: [argument, null, "The namespace of a store is too long"],
   timeout_invalid: [argument, null, "The timeout is out of range"],
   web_socket_missing: [transport, null, "The runtime has no WebSocket"],
 
