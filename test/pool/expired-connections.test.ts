@@ -45,16 +45,17 @@ const ringAlarm = async (): Promise<void> => {
 /** A shard holds its next answer until released. */
 function holdShard(): () => void {
   const held = Promise.withResolvers<void>();
-  const apply = Shard.prototype.apply;
   vi.spyOn(Shard.prototype, "apply").mockImplementationOnce(async function (this: Shard, ...call) {
     await held.promise;
-    return await apply.apply(this, call);
+    return await Shard.prototype.apply.apply(this, call);
   });
   return held.resolve;
 }
 
 /** Something of a connection that has been sent is under way. */
-const settle = async (): Promise<void> => void (await scheduler.wait(100));
+const settle = async (): Promise<void> => {
+  await scheduler.wait(100);
+};
 
 beforeEach(async () => {
   vi.spyOn(console, "warn").mockImplementation(() => {});
