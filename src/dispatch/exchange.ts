@@ -215,7 +215,7 @@ export class Exchange {
       divide: () => this.#takeBack(part, piece, false),
       refuseUnknownTypes: () => {
         const isUnknown = this.#hasSince05(part.frames);
-        if (isUnknown) this.#takeBack(part, piece, true);
+        if (isUnknown) void this.#takeBackLater(part, piece);
         return isUnknown;
       },
       fail: (error) => {
@@ -240,6 +240,12 @@ export class Exchange {
     }
     part.moves = moves;
     this.#divide(part, isOld);
+  }
+
+  /** Not within the `submit` of a free lane: the other parts would not have been submitted yet, and this one twice. */
+  async #takeBackLater(part: Part, piece: FramesPiece): Promise<void> {
+    await Promise.resolve();
+    this.#takeBack(part, piece, true);
   }
 
   /** Whether one of the frames is of a type that shards before 0.5.0 do not know. */

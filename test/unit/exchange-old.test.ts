@@ -41,6 +41,12 @@ class OldShards {
   calls = 0;
   /** Calls from this number on fail. */
   failsFrom = Infinity;
+  readonly #count: number;
+
+  constructor(count = SHARDS) {
+    this.#count = count;
+  }
+
   readonly #engines = Array.from(
     { length: SHARDS },
     () => new Engine({ hashKey: { low: 1, high: 2 }, bytesMax: 1 << 24, isCounting: false }),
@@ -48,11 +54,11 @@ class OldShards {
 
   /** The lanes of one Hub. */
   lanes(): ShardLanes {
-    return new ShardLanes(new ShardMap("default", SHARDS, ""), (from) => async (batch) => {
+    return new ShardLanes(new ShardMap("default", this.#count, ""), (from) => async (batch) => {
       const call = ++this.calls;
       await turn();
       if (call >= this.failsFrom) throw new Error("the object was reset");
-      return this.#apply(initialIndexOf(from, SHARDS), batch.slice());
+      return this.#apply(initialIndexOf(from, this.#count), batch.slice());
     });
   }
 
@@ -83,10 +89,15 @@ class Caller implements Sink {
   readonly #replies: Uint8Array[] = [];
   readonly #ended = Promise.withResolvers<void>();
 
-  constructor(lanes: ShardLanes, requests: readonly Uint8Array[], protocol = EDGE) {
+  constructor(
+    lanes: ShardLanes,
+    requests: readonly Uint8Array[],
+    protocol = EDGE,
+    replyBytesMax = 1 << 20,
+  ) {
     const bytes = concat(requests);
     const frames = { protocol, target: Target.shard, bytes, count: requests.length };
-    new Exchange(lanes, frames, this, 1 << 20).start(refuserFor(frames, OPEN_ACCESS));
+    new Exchange(lanes, frames, this, replyBytesMax).start(refuserFor(frames, OPEN_ACCESS));
   }
 
   room = () => null;
@@ -190,3 +201,21 @@ it("of a caller that has gone nothing is answered, and what old shards know of i
   const [reply] = commandReplies(await new Caller(lanes, [read("b")]).replies());
   expect([reply!.body[0], gone.errors]).toEqual([1, []]);
 });
+
+it.each([1, SHARDS])(
+  "of %i old shards that stop at each reply every frame is applied once",
+  async (shards) => {
+    const lanes = new OldShards(shards).lanes();
+    const requests = Array.from({ length: 12 }, (_, i) =>
+      i % 3 === 0 ? newFrame(Command.draw, "a") : add(`a:${i}`),
+    );
+    // The second message meets shards that are known to be old.
+    for (const message of [1, 2]) {
+      const replies = commandReplies(await new Caller(lanes, requests, EDGE, 1).replies());
+      const quotas = replies.filter(({ isError }) => !isError).map(({ body }) => body.at(-8));
+      expect(quotas).toEqual(Array.from({ length: 8 }, () => message));
+      // Then the lanes are free, and take a piece at once.
+      await turn();
+    }
+  },
+);
