@@ -2,6 +2,7 @@
  * Looks at a run from outside, whatever its workloads do: whether calls go on and end, whether all comes to rest when the clients
  * have ended, and whether memory, rows and objects stay within what is promised.
  */
+import type { Settings } from "../../src/base/settings.ts";
 import {
   checkGroupBudgets,
   checkHubBudgets,
@@ -32,11 +33,6 @@ const LOOKS_AT_GROUPS = 6;
 const ANSWER_MS = 300_000;
 /** A run is at rest this long after its clients have ended: longer than a connection may stall, and than a shard looks for a holder. */
 export const REST_MS = 180_000;
-const STALL_TIMEOUT_MS = 30_000;
-const HOLDER_TIMEOUT_MS = 15_000;
-const SHARD_BYTES_MAX = 25_165_824;
-const HUB_CONNECTIONS_MAX = 10_000;
-const FRAME_BYTES_MAX = 1_048_576;
 
 /** What a Hub has for all of its connections: see src/objects/hub/hub.ts. */
 interface ShownHub {
@@ -69,7 +65,7 @@ export interface Audited {
   readonly moments: Moments;
   readonly clocks: ClockHistory;
   readonly sizes: Sizes;
-  readonly variables: Readonly<Record<string, string>>;
+  readonly settings: Settings;
   /** Whether all objects run today's code: budgets of the release before are others. */
   readonly isToday: boolean;
 }
@@ -164,20 +160,20 @@ export class Auditor {
   }
 
   check(): Violation[] {
-    const { moments, sizes, isToday, variables } = this.#run;
+    const { moments, sizes, isToday, settings: set } = this.#run;
     const rules = {
-      stallTimeoutMs: STALL_TIMEOUT_MS,
-      holderTimeoutMs: HOLDER_TIMEOUT_MS,
+      stallTimeoutMs: set.STALL_TIMEOUT_MS,
+      holderTimeoutMs: set.HOLDER_TIMEOUT_MS,
       answerMs: ANSWER_MS,
       slackMs: 0,
     };
     const settings = {
-      shardBytesMax: SHARD_BYTES_MAX,
-      shards: Number(variables["SHARDS"]),
-      shardsMax: Number(variables["SHARDS_MAX"]),
-      hubsMax: Number(variables["HUBS_MAX"]),
-      hubConnectionsMax: Number(variables["HUB_CONNECTIONS_MAX"] ?? HUB_CONNECTIONS_MAX),
-      frameBytesMax: FRAME_BYTES_MAX,
+      shardBytesMax: set.SHARD_BYTES_MAX,
+      shards: set.SHARDS,
+      shardsMax: set.SHARDS_MAX,
+      hubsMax: set.HUBS_MAX,
+      hubConnectionsMax: set.HUB_CONNECTIONS_MAX,
+      frameBytesMax: set.FRAME_BYTES_MAX,
     };
     const now = moments.now();
     const since = { tick: now.tick, ms: now.ms - REST_MS };

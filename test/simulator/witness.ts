@@ -26,6 +26,9 @@ const LOST_TO_HUB = "hub_slow";
 /** The event with which a shard says that its data is gone: in runs no disk vanishes. */
 const DATA_MISSING = "shard_data_missing";
 
+/** The event with which a shard says that it has refused records, as it has no room. */
+const SHARD_FULL = "shard_full";
+
 /** The event with which a Hub says that it closes a connection, which its client has not ended. */
 const CLOSED_BY_HUB = "connection_closed";
 
@@ -201,11 +204,19 @@ export class Witness implements Watcher {
     if (text.includes(`"${UNSTORED}"`)) {
       this.unstored.add((JSON.parse(text) as { readonly shard: string }).shard);
     }
+    if (text.includes(`"${SHARD_FULL}"`)) this.#noteFull(text);
     if (!text.includes(LOST_TO_HUB)) return;
     const { event, hub } = JSON.parse(text) as { event: string; hub: string };
     if (event === LOST_TO_HUB) {
       this.facts.losses.push({ hub: `Hub ${hub}`, at: this.#moments.now() });
     }
+  }
+
+  #noteFull(text: string): void {
+    const { event, shard } = JSON.parse(text) as { event: string; shard: string };
+    if (event !== SHARD_FULL) return;
+    this.facts.full.add(`Shard ${shard}`);
+    this.refusals.add("refused", SHARD_FULL);
   }
 
   /** A client begins to connect. */

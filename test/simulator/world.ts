@@ -2,6 +2,7 @@
  * One run: a deployment, its clients, and what goes wrong, all from one seed. It lasts some simulated minutes with faults; then
  * the faults cease, every client ends what it has begun, what is left is read, and the checkers judge what was seen.
  */
+import { parseSettings, type Settings } from "../../src/base/settings.ts";
 import { AUDIT_MS, Auditor, REST_MS } from "./auditor.ts";
 import { callLines } from "./call-lines.ts";
 import type { ClockHistory } from "./checks/clocks.ts";
@@ -79,6 +80,7 @@ export class World {
   readonly moments: Moments;
   /** Sizes of the server in this run. */
   readonly sizes: Sizes;
+  readonly settings: Settings;
   /** What befell objects and connections, for checkers. */
   readonly witness: Witness;
   /** What went wrong without a fault that explains it. */
@@ -112,6 +114,7 @@ export class World {
     );
     const sizes = sizesOf(this.random.fork("sizes"));
     this.sizes = { ...production, ...sizes };
+    this.settings = parseSettings(options.variables);
     this.#clients = new Machine(this.time, "clients");
     this.failures = new Failures({
       hasFaults: !options.isCalm,
@@ -138,7 +141,7 @@ export class World {
       moments: this.moments,
       clocks: this.clocks,
       sizes: this.sizes,
-      variables: options.variables,
+      settings: this.settings,
       isToday: options.isToday,
     });
     for (let i = 0; i < options.doors; i++) this.openDoor();
@@ -240,7 +243,7 @@ export class World {
     this.#untilEnded();
     time.runUntil(time.nowMs + REST_MS, () => this.#auditor.isAtRest());
     this.witness.addConnections();
-    this.witness.addSplits(this.cluster.objects, Number(this.#options.variables["SHARDS"]));
+    this.witness.addSplits(this.cluster.objects, this.settings.SHARDS);
     if (this.violations.length === 0) {
       this.violations.push(...this.#auditor.check(), ...checkGoodbyes(this.#goodbyes));
       for (const workload of workloads) this.violations.push(...workload.check(this));

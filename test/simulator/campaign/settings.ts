@@ -9,7 +9,13 @@ const DRAWN_SHARE = 0.5;
 type Drawn = Readonly<Record<string, string>>;
 
 /** Settings that belong together are of one part, which has a random source of its own. */
-const PARTS: Readonly<Record<string, (random: Random) => Drawn>> = { hubs };
+const PARTS: Readonly<Record<string, (random: Random) => Drawn>> = {
+  hubs,
+  answers,
+  stalls,
+  holders,
+  statistics,
+};
 
 /** @returns variables, without those that have their defaults */
 export function drawnSettings(random: Random): Drawn {
@@ -30,4 +36,23 @@ const ROOM_SHARE = 0.5;
 function hubs(random: Random): Drawn {
   const connections = { HUB_CONNECTIONS_MAX: String(random.pick(CONNECTIONS)) };
   return random.chance(ROOM_SHARE) ? { ...connections, HUBS_MAX: "16" } : connections;
+}
+
+/** The first: repetitions of a call come before and after its answer is forgotten. */
+function answers(random: Random): Drawn {
+  return { IDEMPOTENCY_TTL_MS: String(random.pick([2000, 30_000])) };
+}
+
+/** Peers that stop are given up sooner, while others are only slow. */
+function stalls(random: Random): Drawn {
+  return { STALL_TIMEOUT_MS: String(random.pick([1000, 5000])) };
+}
+
+function holders(random: Random): Drawn {
+  return { HOLDER_TIMEOUT_MS: String(random.pick([3000, 60_000])) };
+}
+
+/** Many intervals in a run: unused semaphores are collected, and their statistics begin again. */
+function statistics(random: Random): Drawn {
+  return { YRMCDS_STATS_INTERVAL_MS: String(random.pick([10_000, 60_000])) };
 }

@@ -75,6 +75,8 @@ export class Facts {
   readonly #members = new Map<string, string[]>();
   readonly #calls = new Map<string, ObjectCall[]>();
   readonly losses: Loss[] = [];
+  /** Shards that have refused records, as they had no room. */
+  readonly full = new Set<string>();
 
   constructor(clocks = new ClockHistory()) {
     this.clocks = clocks;
@@ -118,6 +120,11 @@ export class Facts {
   /** The object, and those that did a part of its work. */
   membersOf(object: string): readonly string[] {
     return this.#members.get(object) ?? [object];
+  }
+
+  /** The shard, or one of those that it has split into, had no room at some time. */
+  wasFull(object: string): boolean {
+    return this.membersOf(object).some((member) => this.full.has(member));
   }
 
   livesOf(object: string): readonly LifeSpan[] {

@@ -2,6 +2,7 @@
  * What the clients of a run saw: calls with their begin, end and outcome. Workloads write a history while a run lasts; checkers
  * read it, and say what contradicts a promise. Nothing here knows the kernel: moments come from a function.
  */
+import type { MsSpan } from "../../support/models/span.ts";
 
 /** A moment of a run. */
 export interface Moment {
@@ -143,3 +144,9 @@ export function describeCall(call: Call<unknown, unknown>): string {
 }
 
 const after = (from: Moment, to: Moment): string => (to.ms - from.ms).toFixed(1);
+
+/** When a call may have been executed, in true time. */
+export const spanOf = ({ begun, ended, settled, outcome }: Call<unknown, unknown>): MsSpan => ({
+  fromMs: begun.ms,
+  toMs: outcome === "unknown" ? (settled?.ms ?? Infinity) : (ended?.ms ?? Infinity),
+});

@@ -12,10 +12,18 @@ import {
 import { lifeMsMaxOf } from "../../support/simulation/judges.ts";
 import type { MsSpan } from "../../support/models/span.ts";
 import type { ClockHistory } from "./clocks.ts";
-import { describeCall, isAnswered, type Call, type Moment, type Violation } from "./history.ts";
+import {
+  describeCall,
+  isAnswered,
+  spanOf,
+  type Call,
+  type Moment,
+  type Violation,
+} from "./history.ts";
 import { checkSameAnswers } from "./idempotency.ts";
 import { boundViolation, figureViolation } from "./limit-bounds.ts";
 import { refusalViolation } from "./limit-refusals.ts";
+import { withoutRepetitions } from "./limit-repetitions.ts";
 import { emptyTrack, noteInexact, type LimitTrack } from "./limit-track.ts";
 import { type Activity, ObjectTime } from "./object-time.ts";
 import { checkReservations } from "./reservations.ts";
@@ -75,6 +83,8 @@ export interface LimitTerms {
   readonly areParted?: (keys: readonly string[], by: Moment) => boolean;
   readonly strategyOf: (key: string) => LimitStrategy;
   readonly idempotencyTtlMs: number;
+  /** Whether an object had no room for records at some time. */
+  readonly wasFull?: (object: string) => boolean;
   /** Whether the object of a key lost writes of relaxed calls that it executed between two moments of true time. */
   readonly hasLostRelaxed: (key: string, executed: MsSpan) => boolean;
   /**
@@ -97,7 +107,7 @@ export function checkLimits(calls: readonly LimitCall[], terms: LimitTerms): Vio
     if (track === undefined) tracks.set(key, (track = emptyTrack()));
     return track;
   };
-  for (const call of firstOfRepeated(calls, terms)) noteCall(call, trackOf, terms);
+  for (const call of withoutRepetitions(calls, terms)) noteCall(call, trackOf, terms);
   const violations = [
     ...checkReservations(calls, trackOf, terms),
     ...checkSameAnswers(calls.filter(isKept), {
@@ -176,15 +186,18 @@ function executionsOf(call: LimitCall, objectOf: (key: string) => string): Execu
   }
 }
 
-export const spanOf = ({ begun, ended, settled, outcome }: Call<unknown, unknown>): MsSpan => ({
-  fromMs: begun.ms,
-  toMs: outcome === "unknown" ? (settled?.ms ?? Infinity) : (ended?.ms ?? Infinity),
-});
-
 function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: LimitTerms): void {
-  if (call.outcome === "refused") return;
   const { operation } = call;
   const span = spanOf(call);
+  if (call.outcome === "refused") {
+    if (operation.name !== "limitAll") return;
+    // What other shards charged before one had no room comes back.
+    const { entries } = operation;
+    if (!entries.some(({ key }) => terms.wasFull?.(terms.objectOf(key)) === true)) return;
+    const refused = { span, ended: call.ended, answer: { success: false }, by: describeCall(call) };
+    noteLimitAll(entries, refused, trackOf, terms);
+    return;
+  }
   const answer = isAnswered(call) ? call.outcome : null;
   const track = trackOf(operation.key);
   const by = describeCall(call);
@@ -264,30 +277,4 @@ function noteLimitAll(
     // What is charged in one shard before another refuses comes back.
     track.gifts.push({ span: open, units: cost, isFreeOfCharge: false });
   }
-}
-
-/** Calls with one idempotency key are one call, which may have been executed from the first begin to the first answer. */
-function firstOfRepeated(
-  calls: readonly LimitCall[],
-  { idempotencyTtlMs }: LimitTerms,
-): LimitCall[] {
-  const first = new Map<string, { at: number; begunMs: number }>();
-  const kept: LimitCall[] = [];
-  for (const call of calls) {
-    const { operation, begun } = call;
-    const once = "once" in operation ? operation.once : undefined;
-    if (once === undefined || call.outcome === "refused") {
-      kept.push(call);
-      continue;
-    }
-    const name = JSON.stringify([operation.name, operation.key, once]);
-    const known = first.get(name);
-    if (known === undefined || begun.ms - known.begunMs >= idempotencyTtlMs) {
-      first.set(name, { at: kept.length, begunMs: begun.ms });
-      kept.push(call);
-    } else if (isAnswered(call) && !isAnswered(kept[known.at]!)) {
-      kept[known.at] = { ...call, begun: kept[known.at]!.begun };
-    }
-  }
-  return kept;
 }

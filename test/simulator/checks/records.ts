@@ -45,6 +45,8 @@ export interface RecordTerms {
   readonly mayBeStale?: (object: string, call: RecordCall) => boolean;
   /** Whether a connection has ended in such a way that the server has certainly executed the writes that were sent over it. */
   readonly hasTaken?: (connection: number) => boolean;
+  /** Whether an object had no room for records at some time. */
+  readonly wasFull?: (object: string) => boolean;
 }
 
 export interface RecordsVerdict {
@@ -156,6 +158,14 @@ function withoutStale(call: RecordCall): RecordCall {
   return { ...call, outcome: isWithoutEffect && !keeps ? "refused" : "unknown" };
 }
 
+/** Commands are told that there was no room. Frames of other dialects get the status of any refusal, so that it says nothing. */
+function withoutRefused(call: RecordCall): RecordCall {
+  const { dialect, name } = call.operation;
+  const isRefused = isAnswered(call) && call.outcome.success === false;
+  const needsRoom = dialect !== "edge" && (name === "insert" || name === "set");
+  return isRefused && needsRoom ? { ...call, outcome: "refused" } : call;
+}
+
 function isReadAtEnd(calls: readonly RecordCall[]): boolean {
   const end = calls.reduce((last, call) => {
     if (isRead(call) || call.outcome === "refused") return last;
@@ -189,6 +199,7 @@ class KeyCheck {
     // A read whose answer is not known says nothing.
     this.#calls = calls
       .map((call) => (terms.mayBeStale?.(object, call) === true ? withoutStale(call) : call))
+      .map((call) => (terms.wasFull?.(object) === true ? withoutRefused(call) : call))
       .filter((call) => call.outcome !== "refused" && (isAnswered(call) || !isRead(call)))
       .map((call) => byObjectsTime(call, firstBegun(calls, call), terms.clocks, object));
     const { hasTaken = () => false } = terms;

@@ -4,15 +4,9 @@
  */
 import type { LimitResult } from "../../../src/wire/edge/limit.ts";
 import type { MsSpan } from "../../support/models/span.ts";
-import { describeCall, isAnswered, type Violation } from "./history.ts";
+import { describeCall, isAnswered, spanOf, type Violation } from "./history.ts";
 import { noteInexact, type LimitTrack } from "./limit-track.ts";
-import {
-  spanOf,
-  type LimitCall,
-  type LimitOperation,
-  type LimitOutcome,
-  type LimitTerms,
-} from "./limits.ts";
+import type { LimitCall, LimitOperation, LimitOutcome, LimitTerms } from "./limits.ts";
 
 /** How long a reservation may be settled unless it says so itself: docs/rate-limits.md. */
 const TTL_MS = 60_000;

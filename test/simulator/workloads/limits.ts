@@ -212,7 +212,6 @@ export class Limits implements Workload {
   }
 
   check(world: World): readonly Violation[] {
-    const { variables } = this.#plan;
     const { facts } = world.witness;
     const { commitMsMost } = world.cluster.site.faults;
     const shardOf = shardsOf(this.#plan);
@@ -231,7 +230,8 @@ export class Limits implements Workload {
       objectOf,
       areParted: (keys, by) => areParted(Keyspace.throttr, keys.map(storedKeyOf), by),
       strategyOf: (key) => this.#limits.get(key)!.strategy,
-      idempotencyTtlMs: Number(variables["IDEMPOTENCY_TTL_MS"] ?? 600_000),
+      idempotencyTtlMs: world.settings.IDEMPOTENCY_TTL_MS,
+      wasFull: (object) => facts.wasFull(object),
       hasLostRelaxed: (key, executed) =>
         hasLostRelaxed(facts, objectOf(key), executed, commitMsMost),
       returnsAll: !this.#plan.hasFaults && world.sizes.DRAWS_MAX === production.DRAWS_MAX,

@@ -2,7 +2,6 @@
  * Clients use counters and buffers in all ways: alone and together, in single requests and in bodies of hundreds, as commands
  * and as frames of dialects 7.3 and 2, and again under the same idempotency key where they don't know what became of a call.
  */
-import { Keyspace } from "../../../src/wire/keyspace.ts";
 import type { RecordAnswer, RecordOperation } from "../../support/models/record.ts";
 import type { Plan } from "../campaign/plan.ts";
 import { TAKEN_MS } from "../checks/goodbyes.ts";
@@ -14,11 +13,10 @@ import type { Workload, World } from "../world.ts";
 import { giveUp, SETTLED_MS } from "./give-up.ts";
 import { httpPort } from "./ports.ts";
 import { Chooser, isBuffer, Keys } from "./records/choice.ts";
-import { bytesOf } from "./records/commands.ts";
-import { isPair, pairBytes } from "./records/pair-frames.ts";
+import { isPair } from "./records/pair-frames.ts";
 import { PortSender, senderOf, type Sender } from "./records/sender.ts";
 import { EDGE, PAIRS, type Speech } from "./records/speech.ts";
-import { shardsOf } from "./shards.ts";
+import { recordTermsOf } from "./records/terms.ts";
 
 const PREFIX = "records:";
 const PREFIX_OF_PAIRS = "records/";
@@ -107,20 +105,9 @@ export class Records implements Workload {
   }
 
   check(world: World): readonly Violation[] {
-    const { variables } = this.#plan;
-    const shardOf = shardsOf(this.#plan);
-    const objectOf = (key: string): string =>
-      isPair(key)
-        ? shardOf(Keyspace.throttrPairs, pairBytes(key))
-        : shardOf(Keyspace.throttr, bytesOf(key));
-    const idempotencyTtlMs = Number(variables["IDEMPOTENCY_TTL_MS"] ?? 600_000);
-    const { facts } = world.witness;
-    const mayBeStale = (object: string, { begun, ended }: RecordCall): boolean =>
-      ended !== null && facts.staleSince(object, begun, ended) !== begun;
-    const hasTaken = (connection: number): boolean => world.hasTaken(connection);
-    const terms = { clocks: world.clocks, objectOf, idempotencyTtlMs, mayBeStale, hasTaken };
+    const terms = recordTermsOf(world, this.#plan);
     const isJudged =
-      this.#plan.release === "today" ? () => true : this.#judgedOfBefore(world, objectOf);
+      this.#plan.release === "today" ? () => true : this.#judgedOfBefore(world, terms.objectOf);
     const { violations, undecided } = checkRecords(this.#history.calls.filter(isJudged), terms);
     world.undecided.push(...undecided);
     return violations;

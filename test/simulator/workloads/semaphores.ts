@@ -39,8 +39,6 @@ const WIRES: readonly WireKind[] = ["websocket", "tcp", "gateway"];
 /** Of the holders by leases: those that use the package's client. */
 const PACKAGE_SHARE = 0.4;
 const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];
-const DAY_MS = 86_400_000;
-const HOLDER_TIMEOUT_MS = 15_000;
 /** How late alarms, calls and restarts of a run may let the end of a holder be. */
 const SLACK_MS = 240_000;
 /** Where nothing goes wrong, a connection that ends releases what it holds at once: as soon as calls have told of it. */
@@ -69,6 +67,7 @@ export class Semaphores implements Workload {
 
   /** When the holders of all connections that have ended must have been found out, nothing but leases is held. */
   async finish(world: World, life: RunningLife): Promise<void> {
+    const { HOLDER_TIMEOUT_MS } = world.settings;
     await life.settled(HOLDER_TIMEOUT_MS + SLACK_MS, "rest", () => {});
     for (const call of this.#history.calls) {
       if (call.outcome === "unknown" && call.settled === null) this.#history.settle(call);
@@ -93,16 +92,20 @@ export class Semaphores implements Workload {
       ({ operation }) => !hasOthers || operation.type !== "stats",
     );
     const { facts } = world.witness;
-    return [...checkSemaphores(calls, facts, rulesOf(this.#plan)), ...checkHolds(this.#holds)];
+    return [
+      ...checkSemaphores(calls, facts, rulesOf(this.#plan, world)),
+      ...checkHolds(this.#holds),
+    ];
   }
 }
 
-function rulesOf(plan: Plan): SemaphoreRules {
+function rulesOf(plan: Plan, { settings, witness }: World): SemaphoreRules {
   const shardOf = shardsOf(plan);
+  const { HOLDER_TIMEOUT_MS, YRMCDS_STATS_INTERVAL_MS } = settings;
   return {
     shardOf: (name) => shardOf(Keyspace.semaphores, bytesOf(name)),
-    wasFull: () => false,
-    statsIntervalMs: DAY_MS,
+    wasFull: (shard) => witness.facts.wasFull(shard),
+    statsIntervalMs: YRMCDS_STATS_INTERVAL_MS,
     undoneWithinMs: 0,
     ...(plan.hasFaults ? { holderTimeoutMs: HOLDER_TIMEOUT_MS, slackMs: SLACK_MS } : AT_ONCE),
   };

@@ -241,6 +241,14 @@ describe("the checker of semaphores", () => {
     }
   });
 
+  it("accepts that a full shard removes a semaphore within its interval, and what was held of it is forgotten", () => {
+    const full = { wasFull: () => true };
+    const used = [acquire(1, 10), release(1, 20)];
+    expect(check([...used, get(30, null)], factsOf(), full)).toBe("");
+    expect(check([...used, get(30, 0, 0)], factsOf(), full)).toBe("");
+    expect(check([acquire(1, 10), get(30, null)], factsOf(), full)).toContain("found no semaphore");
+  });
+
   it.each([
     [
       "a grant above its maximum",

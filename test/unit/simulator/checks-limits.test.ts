@@ -358,6 +358,14 @@ describe("a bucket", () => {
       ]);
     });
 
+    it("with an error may have charged for a while, where one of its shards had no room", () => {
+      const failed = { ...all, outcome: "refused" } as const;
+      const calls = [peek(0, 10), failed, peek(4, 6), peek(6, 10)];
+      const full = { ...overShards, wasFull: (object: string) => object === "other" };
+      expect(messagesOf(BUCKET, calls, full)).toEqual([]);
+      expect(messagesOf(BUCKET, calls, overShards)).toHaveLength(1);
+    });
+
     it("charges nothing in a shard that has all of its limits", () => {
       expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 10)])).toEqual([]);
       expect(messagesOf(BUCKET, [peek(0, 10), all, peek(4, 6)])).toEqual([
@@ -761,6 +769,26 @@ describe("calls with one idempotency key", () => {
     expect(messagesOf(SLIDING, [once(0, 9), { ...once(2, 8), door: "tcp" }])).toEqual([]);
     const relaxed = { isRelaxed: true };
     expect(messagesOf(SLIDING, [once(0, 9, relaxed), once(2, 8, relaxed)])).toEqual([]);
+  });
+
+  const slow = tokenBucket({ burst: 10, rate: 0.001 });
+
+  /** What a look may find left of 10 after a call that took 3 s, and another one under its key. */
+  const mayBeLeft = (secondMs: number): number[] =>
+    [0, 5, 7].filter((left) => {
+      const calls = [
+        call(0, 1, PEEK, says(result(true, 10))),
+        call(10, 3000, limit(5, { once: "x" }), granted),
+        call(secondMs, secondMs + 1, limit(5, { once: "x" }), granted),
+        call(secondMs + 2, secondMs + 3, PEEK, says(result(true, left))),
+      ];
+      return messagesOf(slow, calls).length === 0;
+    });
+
+  it("charge once while the answer is kept, each when it is forgotten, and between them once or each", () => {
+    expect(mayBeLeft(9990)).toEqual([5]);
+    expect(mayBeLeft(10_500)).toEqual([0, 5]);
+    expect(mayBeLeft(13_010)).toEqual([0]);
   });
 });
 

@@ -774,6 +774,32 @@ it("keys that were read after all their writes are counted", () => {
   expect(judge(calls)).toMatchObject({ keys: 3, keysReadAtEnd: 1, violations: [] });
 });
 
+describe("a shard that had no room", () => {
+  const full = { ...termsOf(), wasFull: () => true };
+  const absent: RecordAnswer = { success: false, record: null };
+  const refused = [call(0, 1, insert(5n), no), call(2, 3, set("a"), no), call(4, 5, query, absent)];
+
+  it("may have refused frames that add a record, which have no code for it", () => {
+    expect(judge(refused).violations).toMatchObject([{ subject: key }]);
+    expect(judge(refused, full).violations).toEqual([]);
+  });
+
+  it("has what it took, and not what it refused", () => {
+    const lost = [call(0, 1, insert(5n), ok), call(2, 3, query, absent)];
+    expect(judge(lost, full).violations).toMatchObject([{ promise: "Durable before the reply" }]);
+    const kept = [...refused.slice(0, 1), call(2, 3, query, at(5n))];
+    expect(judge(kept, full).violations).toMatchObject([{ subject: key }]);
+  });
+
+  it("refuses a command by its code: where it says that there is a record, there is one", () => {
+    const calls = [
+      call(0, 1, { ...edge, name: "insert", quota: 1n, ttl: HOUR }, no),
+      call(2, 3, query, absent),
+    ];
+    expect(judge(calls, full).violations).toMatchObject([{ subject: key }]);
+  });
+});
+
 describe("writes that were sent before the end of a connection", () => {
   const ended = { connection: 3 };
   const judgeTaken = (calls: readonly Forged[]) =>

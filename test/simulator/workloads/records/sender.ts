@@ -1,4 +1,5 @@
 /** Ways of a client to send requests on records: over a port, or by the calls of the package's client. */
+import type { ClientOptions } from "../../../../src/client/options.ts";
 import type { ThrottrClient } from "../../../../src/client/client.ts";
 import type { Operation } from "../../../../src/wire/edge/operation.ts";
 import type { RecordAnswer, RecordOperation } from "../../../support/models/record.ts";
@@ -136,10 +137,17 @@ const CLIENT_SHARE = 0.25;
 /** Of ports: those of another dialect than the edge dialect. */
 const OTHERS_SHARE = 0.25;
 
+/** Answers are kept longer than any attempt of a call is on its way. */
+const KEPT_MS = 300_000;
+
+/** Where they are not, an attempt that comes late may be applied again: then each attempt is a call of its own. */
+const attemptsIn = ({ settings }: World): ClientOptions =>
+  settings.IDEMPOTENCY_TTL_MS < KEPT_MS ? { attemptsMax: 1 } : {};
+
 /** Any of the ways. */
 export function senderOf(world: World, life: RunningLife, random: Random): Sender {
   if (random.chance(CLIENT_SHARE)) {
-    return new ClientSender(clientOf(world, life, random), world);
+    return new ClientSender(clientOf(world, life, random, attemptsIn(world)), world);
   }
   if (!random.chance(OTHERS_SHARE)) {
     return new PortSender(random.pick(DOORS)(world, life, random), EDGE);
