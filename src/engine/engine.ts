@@ -338,6 +338,11 @@ export class Engine {
     this.#recovery.restore(row);
   }
 
+  /** All rows are restored. */
+  endRestore(): void {
+    this.#records.space.trim();
+  }
+
   /** By how much the time of records is ahead of the platform's clock, ms: see `ShardClock`. */
   get clockLagMs(): number {
     return this.#records.clock.lagMs;

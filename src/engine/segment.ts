@@ -279,6 +279,11 @@ export class Segment {
     }
   }
 
+  /** Gives back all room that no record has. */
+  trim(): void {
+    if (this.arenaLive < this.arena.length) this.resizeArena(this.arenaLive);
+  }
+
   /** The two halves of this segment, by the next bit of the hash. */
   split(): [Segment, Segment] {
     const half = (): Segment => new Segment(this.depth + 1, this.usageBytes > 0, this.#homeSalt);

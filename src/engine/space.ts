@@ -132,6 +132,15 @@ export class Space {
     return false;
   }
 
+  /** Keeps a start within the budget: records are restored whatever that is, into arenas with room to spare. */
+  trim(): void {
+    const table = this.#table;
+    for (let hash = 0; hash < HASH_END; hash = table.hashAfter(hash)) {
+      if (this.#has(0)) return;
+      table.trim(hash);
+    }
+  }
+
   /** As `#sweep`; a sweep moves records, so the key is looked up again. */
   #sweepAndFind(keyspace: Keyspace, bytes: Uint8Array, at: number, length: number): boolean {
     if (!this.#sweep()) return false;

@@ -284,6 +284,14 @@ export class Table {
     this.bytes += segment.bytes - bytesBefore;
   }
 
+  /** Gives back the room that no record of the segment that covers a hash has. */
+  trim(hash: number): void {
+    const segment = this.#segmentOf(hash);
+    const bytesBefore = segment.bytes;
+    segment.trim();
+    this.bytes += segment.bytes - bytesBefore;
+  }
+
   /** Removes records of the segment that covers a hash: those for which `matches` is true. Returns their number. */
   removeWhere(hash: number, matches: (segment: Segment, slot: number) => boolean): number {
     const segment = this.#segmentOf(hash);

@@ -120,6 +120,7 @@ export class Journal {
     const next = this.#generation + 1;
     if (hasTable(this.#sql, `journal_${next}`)) this.#resumeCut(next);
     if (isFiltered) this.#engine.ownership.endRestore();
+    this.#engine.endRestore();
   }
 
   /**
