@@ -171,12 +171,15 @@ describe("connections", () => {
       left.socket.send(U16.increase("a"));
       await scheduler.wait(50);
       await left.close();
-      const connectionsOf = async (): Promise<number[]> =>
-        await Promise.all([0, 1].map(async (hub) => (await hubStub(hub).figures()).connections));
+      // Which Hubs these are depends on the connections that the isolate opened before.
+      const connectionsOfHubs = async (): Promise<number[]> => {
+        const hubs = [0, 1, 2, 3].map(async (hub) => (await hubStub(hub).figures()).connections);
+        return (await Promise.all(hubs)).filter((connections) => connections > 0);
+      };
       const next = await openSocket("/throttr/7.3/uint16");
-      const whileItIsExecuted = await connectionsOf();
+      const whileItIsExecuted = await connectionsOfHubs();
       for (const release of releases) await release();
-      await vi.waitFor(async () => expect(await connectionsOf()).toEqual([0, 1]));
+      await vi.waitFor(async () => expect(await connectionsOfHubs()).toEqual([1]));
       expect(whileItIsExecuted).toEqual([1, 1]);
       await next.close();
     });

@@ -40,21 +40,21 @@ ${THROTTR}`;
 const WORKERS = [
   [
     "counters and limits",
-    111,
+    113,
     `export { Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,
   ],
   [
     "all objects",
-    134,
+    135,
     `export { Channel, Directory, Hub, Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,
   ],
   [
     "the doors",
-    194,
+    195,
     `${ROUTED}
 export default {
   fetch: async (request, env, ctx) => (await routeThrottr(request, env, ctx)) ?? (await count()),
@@ -63,7 +63,7 @@ export default {
   ],
   [
     "the doors and the dashboard",
-    281,
+    283,
     `${ROUTED}
 import { dashboard } from "throttr-edge/dashboard";
 export default {
