@@ -302,11 +302,11 @@ export class Engine {
     return rows;
   }
 
-  /** A row with the counts that no row has, and nothing else; null when rows have them all. */
+  /** A row with the counts that no row has, and no records; null when rows have them all. */
   takeCountsRow(): Uint8Array | null {
-    const { nowMs } = this.#records;
-    const counts = this.storedCounts.take(nowMs);
-    return counts === null ? null : countsRow(counts, nowMs);
+    const { clock } = this.#records;
+    const counts = this.storedCounts.take(clock.nowMs);
+    return counts === null ? null : countsRow(counts, clock);
   }
 
   /**

@@ -172,11 +172,15 @@ export function clockRow(mark: number, ms: number, nowMs: number): Uint8Array {
   return out.take();
 }
 
-/** A row with a mark of counts, and nothing else. */
-export function countsRow(counts: Uint8Array, nowMs: number): Uint8Array {
-  const out = new ByteWriter(ROW_HEADER_BYTES + IMAGE_HEADER_BYTES + counts.length);
+/** A row with a mark of counts, and one of the clock where that lags: a restart goes on from the time of the latest row. */
+export function countsRow(
+  counts: Uint8Array,
+  { nowMs, realMs }: { readonly nowMs: number; readonly realMs: number },
+): Uint8Array {
+  const out = new ByteWriter(ROW_HEADER_BYTES + 2 * IMAGE_HEADER_BYTES + counts.length);
   out.reserve(ROW_HEADER_BYTES);
   writeCountsMark(out, counts);
+  if (realMs !== nowMs) writeClockMark(out, Mark.lagging, realMs);
   writeRowHeader(out.view, nowMs);
   return out.take();
 }

@@ -163,6 +163,21 @@ describe("stored counts", () => {
     expect(incrementsOf(restarted, NOW_MS + 10)[0]).toBe(2);
   });
 
+  it("a restart behind a row of counts goes on from the shard's time while the machine's clock is behind it", () => {
+    const engine = engineOf();
+    const rows = work(engine, NOW_MS);
+    const behindMs = NOW_MS - MINUTE_MS;
+    rows.push(...work(engine, behindMs), ...work(engine, behindMs + 10));
+    rows.push(engine.takeCountsRow()!);
+    const restarted = engineOf();
+    for (const row of rows) restarted.restore(row);
+    engine.advance(behindMs + 20_000);
+    restarted.advance(behindMs + 20_000);
+    // A tenth of the time that has passed is made up for.
+    expect(engine.clockLagMs).toBe(MINUTE_MS - 2000);
+    expect(restarted.clockLagMs).toBe(engine.clockLagMs);
+  });
+
   it("what a cut keeps is all that was counted", () => {
     const engine = engineOf();
     work(engine, NOW_MS);
