@@ -43,6 +43,12 @@ export class Durations {
     return endMs;
   }
 
+  /** Ms of true time at which the object's clock went back, from a moment on; Infinity where it did not. */
+  goesBackAtMs(fromMs: number): number {
+    const steps = this.#clocks.stepsBack(this.#object);
+    return steps.find(({ atMs }) => atMs >= fromMs)?.atMs ?? Infinity;
+  }
+
   /**
    * How long it is by the object's time until its machine's clock shows a time, from a moment of a span of true time on. While the
    * object's time is ahead of that clock it passes slower.

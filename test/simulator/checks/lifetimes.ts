@@ -38,7 +38,7 @@ export interface PossibleInterval extends Interval {
 export interface Lifetimes {
   /** Merged, in order. */
   readonly sure: readonly Interval[];
-  /** One for each change that may have left the thing present, in the order of `change.from`. */
+  /** For each change that may have left the thing present, in the order of `from`; several where it may have been there again. */
   readonly possible: readonly PossibleInterval[];
 }
 
@@ -112,21 +112,25 @@ function sureIntervals(ordered: readonly Change[], durations: Durations): Interv
 
 /** A possible interval begins with a change, and ends with what certainly was applied after it. */
 function possibleIntervals(ordered: readonly Change[], durations: Durations): PossibleInterval[] {
-  const removals = ordered.filter(
-    ({ leaves, certainty }) => leaves === "absent" && certainty !== "open",
-  );
-  const firstEnds: Moment[] = [];
-  let first = NEVER;
-  for (let i = removals.length - 1; i >= 0; i--) {
-    first = earlier(first, removals[i]!.to);
-    firstEnds[i] = first;
-  }
-  const intervalOf = (change: Change): PossibleInterval => {
-    const removed = firstEnds[lowerBound(removals, change.to, fromOf)] ?? NEVER;
-    return { from: change.from, to: earlier(removed, latestEnd(change, durations)), change };
+  const absent = ordered.filter(({ leaves }) => leaves === "absent");
+  const removals = new FirstOver(absent.filter(({ certainty }) => certainty === "done"));
+  const sightings = new FirstOver(absent.filter(({ certainty }) => certainty === "seen"));
+  const intervalsOf = (change: Change): PossibleInterval[] => {
+    const removed = removals.after(change.to)?.to ?? NEVER;
+    const end = earlier(removed, latestEnd(change, durations));
+    const intervals: PossibleInterval[] = [];
+    // A thing that was seen to have ended may be there again: no row says it, and the object's time may go back.
+    let { from, to: after } = change;
+    do {
+      const sighting = sightings.after(after);
+      intervals.push({ from, to: earlier(sighting?.to ?? NEVER, end), change });
+      if (sighting === null) break;
+      from = after = beforeMs(durations.goesBackAtMs(sighting.from.ms));
+    } while (isBefore(from, end));
+    return intervals;
   };
   const present = ordered.filter(({ leaves }) => leaves === "present");
-  const intervals = present.filter((change) => !isOpenExtension(change)).map(intervalOf);
+  const intervals = present.filter((change) => !isOpenExtension(change)).flatMap(intervalsOf);
   // It may be applied late, to what was made after it was asked for; and then another one may be applied to what it has left.
   let waiting = present.filter(isOpenExtension);
   for (let before = Infinity; waiting.length < before;) {
@@ -134,9 +138,32 @@ function possibleIntervals(ordered: readonly Change[], durations: Durations): Po
     const meets = ({ from, to }: Change): boolean => meetsAny(intervals, from, to);
     const met = waiting.filter(meets);
     waiting = waiting.filter((change) => !met.includes(change));
-    intervals.push(...met.map(intervalOf));
+    intervals.push(...met.flatMap(intervalsOf));
   }
   return intervals.toSorted((a, b) => (isBefore(a.from, b.from) ? -1 : 1));
+}
+
+/** Of changes that end what may have been: which one is the first to be over after a moment. */
+class FirstOver {
+  readonly #changes: readonly Change[];
+  /** By index: of the changes from there on. */
+  readonly #firsts: Change[] = [];
+
+  /** @param changes in the order of `from` */
+  constructor(changes: readonly Change[]) {
+    this.#changes = changes;
+    let first: Change | null = null;
+    for (let i = changes.length - 1; i >= 0; i--) {
+      const change = changes[i]!;
+      if (first === null || isBefore(change.to, first.to)) first = change;
+      this.#firsts[i] = first;
+    }
+  }
+
+  /** Of those that began at a moment or later. */
+  after(moment: Moment): Change | null {
+    return this.#firsts[lowerBound(this.#changes, moment, fromOf)] ?? null;
+  }
 }
 
 const isOpenExtension = ({ isExtension = false, certainty }: Change): boolean =>
