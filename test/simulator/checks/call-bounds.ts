@@ -29,7 +29,7 @@ const CALM_MS = HUB_TIMEOUT_MS + SPLIT_SWITCH_MS + WORK_MS;
 
 /**
  * So many of the slowest messages one after the other are more than any call meets: at most one message in twenty is slow, and few of
- * these are as slow as that. Among 100 seeds no call took longer than two of them.
+ * these are as slow as that. Among 25 seeds no call took longer than two of them.
  */
 const SLOW_MESSAGES_MOST = 6;
 /** Both directions of its connection stop. */

@@ -84,6 +84,7 @@ const WITH_RELEASES: Codes = {
   message: ["request_type_unknown", ...APART],
   connection: ["request_type_unknown", ...APART],
   limits: ["flags_invalid", "request_type_unknown"],
+  leases: ["request_type_unknown"],
   listings: ["options_invalid", ...APART],
   publish: APART,
   connections: ["not_found", ...APART],
