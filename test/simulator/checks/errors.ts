@@ -18,6 +18,8 @@ const OF_PLATFORM: readonly string[] = [
 const BETWEEN_RELEASES = ["The RPC receiver does not implement the method ", "frames: not whole"];
 /** A shard ends its life by itself: see src/objects/shard/shard-time.ts. */
 const RESTARTS = "clock_still: ";
+/** A partition has left a second copy of the object: see src/objects/shard/shard-claim.ts. */
+const PARTED = /^an old copy of shard \S+ is asked$/;
 /** An object was given up: see src/base/in-time.ts. */
 const GIVEN_UP = /^no answer within \d+ ms$/;
 /** Of a life that is over nothing leaves, this error as little as anything else. */
@@ -51,7 +53,8 @@ export function isMistake(error: unknown, hasReleases: boolean): boolean {
 function isExplained(error: unknown, hasReleases: boolean): boolean {
   if (error instanceof Error && error.name === OVER) return true;
   const text = textOf(error);
-  if (OF_PLATFORM.includes(text) || GIVEN_UP.test(text) || text.startsWith(RESTARTS)) return true;
+  if (OF_PLATFORM.includes(text) || text.startsWith(RESTARTS)) return true;
+  if (GIVEN_UP.test(text) || PARTED.test(text)) return true;
   if (hasReleases && BETWEEN_RELEASES.some((known) => text.startsWith(known))) return true;
   const inner = OF_LANGUAGE.exec(text)?.[1];
   if (inner !== undefined && !OF_PLATFORM.some((known) => inner.startsWith(known))) return false;

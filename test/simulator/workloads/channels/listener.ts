@@ -36,6 +36,7 @@ export class Listener {
     const after = this.#after;
     const operation = { type: "listen", channel, after } as const;
     const call = this.#shared.begin(number, "http", connection, operation);
+    const stream = { isOver: false };
     await listenTo(
       world,
       life,
@@ -52,14 +53,19 @@ export class Listener {
           this.#shared.receive(ear, channel, sequence, payload);
         },
       },
-      (cancel) => void this.#cancelLater(ear, cancel),
+      (cancel) => void this.#cancelLater(ear, stream, cancel),
     );
+    stream.isOver = true;
     // Also where it is refused: the Hub may have subscribed it before that.
     if (call.ended === null) this.#shared.end(call, "unknown");
   }
 
-  /** After some time, or when nothing is published any more. */
-  async #cancelLater(ear: Ear, cancel: () => void): Promise<void> {
+  /** After some time, or when nothing is published any more. What was on its way when a stream was cut off is not heard. */
+  async #cancelLater(
+    ear: Ear,
+    stream: { readonly isOver: boolean },
+    cancel: () => void,
+  ): Promise<void> {
     const { life, random } = this.#client;
     const { world } = this.#shared;
     const untilMs = world.time.nowMs + random.skewed(LISTEN_MS.least, LISTEN_MS.most);
@@ -68,7 +74,7 @@ export class Listener {
     }
     if (world.isClosing) {
       await life.settled(LISTEN_ON_MS, "listening", () => {});
-      ear.heardUntil = world.moments.now();
+      if (!stream.isOver) ear.heardUntil = world.moments.now();
       await life.settled(LISTEN_ON_MS, "listening", () => {});
     }
     cancel();
