@@ -100,13 +100,14 @@ export class Listing {
     return { parts, cursor: cursor < HASH_END ? cursor : null };
   }
 
-  /** Cuts the hashes of a segment, `[from, to)`, into equal parts. */
+  /** Cuts hashes of a segment, `[from, to)`, into equal parts. Those before them were planned before the table had this segment. */
   #cutParts(query: ListingQuery, segment: Segment, from: number, to: number): ListingPart[] {
     const rowBytes = rowBytesOf(query);
     const { slots } = segment;
     let bytes = 0;
     const matching: number[] = [];
     this.#filter(query).forEach(segment, (slot) => {
+      if (slots[slot + HASH]! < from) return;
       bytes += rowBytes + segment.keyBytesOf(slot);
       matching.push(slot);
     });

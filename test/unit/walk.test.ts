@@ -225,6 +225,23 @@ describe("a segment that most records have left", () => {
   });
 });
 
+describe("a plan of a LIST whose table has become smaller between two steps", () => {
+  it("has no part of the records before its cursor, and those behind it", () => {
+    const engine = engineOf();
+    const frames = Array.from({ length: 200 }, (_, i) => insert(`k${i}`, 1n, FOREVER));
+    engine.apply(edgeBatch(frames), NOW_MS);
+    // A cleared table has one segment again, so the cursor lies within it.
+    const cursor = HASH_END / 2;
+    const { parts } = engine.listing.plan(LISTING, cursor);
+    expect(parts.length).toBeGreaterThan(0);
+    expect(parts.every(({ from }) => from >= cursor)).toBe(true);
+    const whole = engine.listing.plan(LISTING, 0).parts;
+    const listedBytes = (of: typeof parts): number =>
+      finish(engine.listing.fragments(LISTING, of, HASH_END, 1)).length;
+    expect(listedBytes(parts)).toBeLessThan(listedBytes(whole));
+  });
+});
+
 describe("the counts of records", () => {
   const key = fc.integer({ min: 0, max: 40 }).map((n) => `k${n}`);
   const bytes = fc.integer({ min: 0, max: 300 });
