@@ -125,7 +125,7 @@ export class Exchange {
    * Groups the frames of a part again that are not answered: their shard has split. What it has answered stays with the
    * part until it is merged.
    *
-   * @param isOld the shard is of a release before 0.5.0: what it does not know is refused here
+   * @param isOld the shard is of a release before 0.5.0, and frames of the edge dialect that it does not know are refused here
    */
   #divide(part: Part, isOld = false): void {
     const { view } = this.#lanes;
@@ -135,7 +135,7 @@ export class Exchange {
     const groups = new Groups(view, this.#parts, moves);
     for (let i = 0, from = 0; i < count; i++) {
       const end = this.#framing.frameEnd(frames, from);
-      const isUnknown = isOld && this.#isSince05(frames[from]!);
+      const isUnknown = isOld && frames[from]! >= COMMANDS_SINCE_0_5;
       const owner = isUnknown
         ? UNKNOWN
         : groups.add(this.#indexOf(view, frames, from), frames, from, end);
@@ -252,13 +252,9 @@ export class Exchange {
   #hasSince05(frames: Uint8Array): boolean {
     if (this.#frames.protocol.dialect !== "edge") return false;
     for (let at = 0; at < frames.length; at = this.#framing.frameEnd(frames, at)) {
-      if (this.#isSince05(frames[at]!)) return true;
+      if (frames[at]! >= COMMANDS_SINCE_0_5) return true;
     }
     return false;
-  }
-
-  #isSince05(type: number): boolean {
-    return this.#frames.protocol.dialect === "edge" && type >= COMMANDS_SINCE_0_5;
   }
 
   /** Gives the sink what is there in order, then goes on with the parts that are exhausted. */

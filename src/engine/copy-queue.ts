@@ -5,7 +5,7 @@
  * few rows are written, and billed, where many small commits are copied.
  */
 import { ByteWriter } from "../wire/bytes.ts";
-import { Mark, ROW_HEADER_BYTES, writeClockMark, writeImage, writeRowHeader } from "./image.ts";
+import { endRow, ROW_HEADER_BYTES, writeImage } from "./image.ts";
 import { UsageWriter } from "./moved-usage.ts";
 import type { Records } from "./records.ts";
 import type { Segment } from "./segment.ts";
@@ -87,9 +87,7 @@ export class CopyQueue {
     const out = this.#open;
     if (out.length === ROW_HEADER_BYTES && !this.#isFirst) return;
     this.#isFirst = false;
-    const { lagMs, realMs, nowMs } = this.#records.clock;
-    if (lagMs > 0) writeClockMark(out, Mark.lagging, realMs);
-    writeRowHeader(out.view, nowMs);
+    endRow(out, this.#records.clock);
     const row = out.take();
     this.#full.push({ row, usage: this.#usage.take() });
     this.#fullBytes += row.length;

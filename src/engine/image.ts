@@ -172,17 +172,25 @@ export function clockRow(mark: number, ms: number, nowMs: number): Uint8Array {
   return out.take();
 }
 
-/** A row with a mark of counts, and one of the clock where that lags: a restart goes on from the time of the latest row. */
-export function countsRow(
-  counts: Uint8Array,
-  { nowMs, realMs }: { readonly nowMs: number; readonly realMs: number },
-): Uint8Array {
+/** A row with a mark of counts, and no records. */
+export function countsRow(counts: Uint8Array, time: RowTime): Uint8Array {
   const out = new ByteWriter(ROW_HEADER_BYTES + 2 * IMAGE_HEADER_BYTES + counts.length);
   out.reserve(ROW_HEADER_BYTES);
   writeCountsMark(out, counts);
+  endRow(out, time);
+  return out.take();
+}
+
+/** When a row is written: the shard's time, and the reading of the machine's clock that it was made of. */
+export interface RowTime {
+  readonly nowMs: number;
+  readonly realMs: number;
+}
+
+/** Ends a row with its time. A restart continues from the time of the latest row, so each row says when the clock lags. */
+export function endRow(out: ByteWriter, { nowMs, realMs }: RowTime): void {
   if (realMs !== nowMs) writeClockMark(out, Mark.lagging, realMs);
   writeRowHeader(out.view, nowMs);
-  return out.take();
 }
 
 /** Appends a mark, all zeros behind its name, and returns where it begins. */

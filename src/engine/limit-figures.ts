@@ -156,9 +156,9 @@ export class LimitFigures {
   #count(place: LimitCount, times: number, bytes: Uint8Array, at: number, length: number): boolean {
     const { totals, minute } = this.#counts;
     const named = this.#names.rowOf(bytes, at, length, minute);
-    for (const index of [place, rowOf(named) * LIMIT_COUNTS + place]) {
-      totals[index] = Math.min(totals[index]! + times, TOTAL_MAX);
-    }
+    const own = rowOf(named) * LIMIT_COUNTS + place;
+    totals[place] = Math.min(totals[place]! + times, TOTAL_MAX);
+    totals[own] = Math.min(totals[own]! + times, TOTAL_MAX);
     return named !== NO_NAME;
   }
 

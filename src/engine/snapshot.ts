@@ -5,7 +5,7 @@
  * commits since its first step it gives the right records, because images may be applied twice.
  */
 import { ByteWriter } from "../wire/bytes.ts";
-import { Mark, ROW_HEADER_BYTES, writeClockMark, writeImage, writeRowHeader } from "./image.ts";
+import { endRow, ROW_HEADER_BYTES, writeImage } from "./image.ts";
 import type { Records } from "./records.ts";
 import { hasExpired, META, SLOT_WORDS } from "./segment.ts";
 import { HASH_END } from "./table.ts";
@@ -28,8 +28,7 @@ export function snapshotStep(
   const out = new ByteWriter(Math.min(bytesMax, 64 * 1024));
   const cut = (): void => {
     if (out.length <= ROW_HEADER_BYTES) return;
-    if (clock.lagMs > 0) writeClockMark(out, Mark.lagging, clock.realMs);
-    writeRowHeader(out.view, clock.nowMs);
+    endRow(out, clock);
     rows.push(out.take());
     out.length = ROW_HEADER_BYTES;
   };

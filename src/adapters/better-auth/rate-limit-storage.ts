@@ -1,6 +1,6 @@
 /** The storage of better-auth's own rate limits: each decision is one call, exact for all isolates and servers. */
 import type { FieldNames } from "../../wire/edge/argument.ts";
-import { WINDOW_NS_MAX } from "../../wire/ratelimit/configuration.ts";
+import { WINDOW_MS_MAX } from "../../wire/ratelimit/configuration.ts";
 import type { LimitBackend } from "../../ratelimit/backend.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
 import type { RateLimiterOptions } from "../../ratelimit/limiter-options.ts";
@@ -23,9 +23,6 @@ export interface RateLimitStorageOptions extends Pick<
   /** Names the limit, as `name` of a RateLimiter; `better-auth-limit` unless given. */
   readonly name?: string;
 }
-
-/** 58 years. */
-const WINDOW_MS_MAX = Number(WINDOW_NS_MAX / 1_000_000n);
 
 /** A rule of better-auth: `max` requests in `window` seconds. */
 interface Rule {

@@ -5,7 +5,7 @@ import { optionsOf } from "../../ratelimit/known-options.ts";
 import { BoundedCalls, checkBackend, type CallLimits } from "../shared/bounded-calls.ts";
 import { FOREVER_MS } from "../shared/lifetime.ts";
 import { checkPrefix } from "../shared/prefix.ts";
-import { PREFIX_BYTES_MAX } from "../shared/record-names.ts";
+import { HASHABLE_PREFIX_BYTES_MAX } from "../shared/record-names.ts";
 import { RecordStore, type Entry, type RecordBackend } from "../shared/record-store.ts";
 import { decodeText } from "../shared/text.ts";
 
@@ -150,7 +150,7 @@ export class KeyvThrottr {
    */
   #prefixOf(namespace = ""): string {
     const escaped = namespace.replaceAll("%", "%25").replaceAll(":", "%3A");
-    const bytesMax = PREFIX_BYTES_MAX - byteLengthOf(`${this.#prefix}:`);
+    const bytesMax = HASHABLE_PREFIX_BYTES_MAX - byteLengthOf(`${this.#prefix}:`);
     if (namespace.isWellFormed() && byteLengthOf(escaped) <= bytesMax) {
       return `${this.#prefix}${escaped}:`;
     }

@@ -15,7 +15,7 @@ const HASHED = "#sha256:";
 /** Bytes of the name of a hashed key behind the prefix: what a prefix has to leave for any key to fit. */
 const HASHED_BYTES = HASHED.length + 64;
 /** Bytes of a prefix that takes any key. */
-export const PREFIX_BYTES_MAX = NAME_BYTES_MAX - HASHED_BYTES;
+export const HASHABLE_PREFIX_BYTES_MAX = NAME_BYTES_MAX - HASHED_BYTES;
 
 const encoder = new TextEncoder();
 

@@ -202,9 +202,7 @@ export class Group {
    * a message without a number would be missing in what listeners get again, and the others are published.
    */
   #number(bundles: Map<string, Bundle>, count: number): Omit<PublishedAll, "delivered"> {
-    const sequences = new Float64Array(count).fill(Number.NaN);
-    const flags = new Uint8Array(count);
-    let isNumbered = false;
+    let sequences: Float64Array | null = null;
     let refused: RefusedMessages | null = null;
     for (const [channel, bundle] of bundles) {
       const { numbered, out, indexes } = bundle;
@@ -214,15 +212,15 @@ export class Group {
       }
       try {
         const first = this.#numberBundle(bundle, numbered);
+        sequences ??= new Float64Array(count).fill(Number.NaN);
         for (const [i, index] of indexes.entries()) sequences[index] = first + i;
-        isNumbered = true;
       } catch (error) {
-        refused = { flags, error: String(error) };
-        for (const index of indexes) flags[index] = 1;
+        refused ??= { flags: new Uint8Array(count), error: String(error) };
+        for (const index of indexes) refused.flags[index] = 1;
         bundles.delete(channel);
       }
     }
-    return { sequences: isNumbered ? sequences : null, refused };
+    return { sequences, refused };
   }
 
   /** @throws Error when the disk is full: no number was taken */

@@ -434,9 +434,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     this.#connections.delete(socket);
     this.#noteSockets();
-    this.#ending.add(connection);
+    if (!connection.isClosed) this.#ending.add(connection);
     connection.loseSocket();
-    if (connection.isClosed) this.#ending.delete(connection);
   }
 
   /** When the next token of a connection expires. */

@@ -24,8 +24,6 @@ import { assertSameSeed } from "./same-placement.ts";
 import { hashKeyBytes, hasTable, LATER_COLUMNS, readShardRow, type Sql } from "./shard-row.ts";
 import { SPLIT_FORMAT, SplitRows, WHOLE_FORMAT } from "./split-rows.ts";
 
-// A newer format is refused, not guessed at: the release that wrote it can still read it.
-
 /** What spreads the keys of the namespace: see `KeyHash`. */
 export interface PlacementHash {
   readonly seed: HashKey;
@@ -94,6 +92,7 @@ export class Journal {
   load(): void {
     const state = readShardRow(this.#sql);
     if (state === null) return;
+    // A newer format is refused, not guessed at: the release that wrote it can still read it.
     if (state.format !== WHOLE_FORMAT && state.format !== SPLIT_FORMAT) {
       throw new ThrottrError(
         "format_unknown",

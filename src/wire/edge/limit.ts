@@ -5,6 +5,7 @@
  */
 import {
   checkConfiguration,
+  WINDOW_MS_MAX,
   WINDOW_NS_MAX,
   type RateLimitConfiguration,
 } from "../ratelimit/configuration.ts";
@@ -57,7 +58,7 @@ export type LimitStrategy =
   BucketStrategy | FixedWindowStrategy | SlidingWindowStrategy | CompositeStrategy;
 
 /** A nanosecond to 58 years. */
-const WINDOW_EXPECTED = `expected 0.000001 to ${WINDOW_NS_MAX / 1_000_000n} ms`;
+const WINDOW_EXPECTED = `expected 0.000001 to ${WINDOW_MS_MAX} ms`;
 
 /** What one quota of a limit says. */
 export interface QuotaResult {

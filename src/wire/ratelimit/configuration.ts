@@ -49,6 +49,8 @@ export type RateLimitConfiguration =
 export const TTL_FACTOR = 5;
 /** Longest window: so that its TTL fits. 58 years. */
 export const WINDOW_NS_MAX = INT64_MAX / BigInt(TTL_FACTOR);
+/** The same in whole ms. */
+export const WINDOW_MS_MAX = Number(WINDOW_NS_MAX / 1_000_000n);
 /** Longest TTL, s. */
 const TTL_SECONDS_MAX = Number(INT64_MAX / 1_000_000_000n);
 /** GCRA counts in whole nanoseconds between two requests. */

@@ -12,6 +12,7 @@ import {
   RESERVE_TTL_MS_MAX,
   RESERVE_TTL_MS_MIN,
 } from "../../../wire/edge/reservation-bounds.ts";
+import { WINDOW_MS_MAX } from "../../../wire/ratelimit/configuration.ts";
 import { count, counted, integer, moment, positive, uuid } from "./parts.ts";
 
 /** Names of limits and quotas, and keys of limits. They become parts of one stored key of at most 255 bytes. */
@@ -21,9 +22,6 @@ const LIMIT_NAME = /^[\w\-:.@+]{1,64}$/;
  * Quotas of one strategy. The state of each is stored in the limit's one record, and each is decided at every request.
  */
 const QUOTAS_MAX = 8;
-
-/** 58 years. The state of a window counts nanoseconds in 64 bits, which a longer window would overflow. */
-const WINDOW_MS_MAX = 1_844_674_407_370;
 
 /** Requests per second. GCRA counts in nanoseconds, and a higher rate would have less than one between two requests. */
 const GCRA_RATE_MAX = 1e9;
