@@ -11,14 +11,12 @@ import { checkSums, checkTotals, type CountedSum, type CountSample } from "../ch
 import type { Moment, Violation } from "../checks/history.ts";
 import type { ListedRow } from "../checks/listing-calls.ts";
 import type { Random } from "../kernel/random.ts";
-import { exchange } from "../platform/net/exchange.ts";
-import { SimRequest } from "../platform/net/messages.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { SETTLED_MS } from "./give-up.ts";
 import { walksFor, type Walk } from "./listings/walks.ts";
-import { getJson, PortWay, resultOf, type Failed } from "./listings/ways.ts";
-import { doorTo, httpPort, SERVER } from "./ports.ts";
+import { getJson, getText, PortWay, resultOf, type Failed } from "./listings/ways.ts";
+import { httpPort } from "./ports.ts";
 
 /** Between two looks at the counts, in ms. */
 const PAUSE_MS = { least: 1000, most: 90_000 };
@@ -159,27 +157,14 @@ export class Counts implements Workload {
   }
 }
 
-/** Null for an answer that was lost. */
+/** Null for an answer that was lost or refused. */
 async function readMetrics(
   world: World,
   life: RunningLife,
   random: Random,
 ): Promise<string | null> {
-  const request = new SimRequest(`${SERVER}/metrics`, { method: "GET" });
-  const end = world.times.begin("http", "GET /metrics");
-  try {
-    const { network } = world.cluster.site;
-    const response = await exchange(network, life, doorTo(world, random), request);
-    if (response.status === 200) return await response.text();
-    const { code } = (await response.json()) as { readonly code: string };
-    world.failures.noteCode(code, "GET /metrics", "counts");
-    return null;
-  } catch (error) {
-    world.failures.noteError("GET /metrics", error);
-    return null;
-  } finally {
-    end();
-  }
+  const answer = await getText({ world, life, random, path: "/metrics", kind: "counts" });
+  return "failed" in answer ? null : answer.result;
 }
 
 async function readOverview(
@@ -187,7 +172,7 @@ async function readOverview(
   life: RunningLife,
   random: Random,
 ): Promise<Overview | Failed> {
-  const answer = await getJson(world, life, random, "/v1/overview", "counts");
+  const answer = await getJson({ world, life, random, path: "/v1/overview", kind: "counts" });
   return "failed" in answer ? answer : (answer.result as Overview);
 }
 

@@ -198,7 +198,7 @@ class Lister {
     this.#means = {
       port,
       way: () => (random.chance(OTHER_WAY_SHARE) ? (way = random.pick(this.#ways)) : way),
-      getJson: async (path) => await getJson(world, life, random, path),
+      getJson: async (path) => await getJson({ world, life, random, path, kind: "listings" }),
     };
   }
 

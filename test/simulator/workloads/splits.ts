@@ -10,13 +10,11 @@ import type { Plan } from "../campaign/plan.ts";
 import type { Violation } from "../checks/history.ts";
 import { describeMoment } from "../checks/order.ts";
 import type { Random } from "../kernel/random.ts";
-import { exchange } from "../platform/net/exchange.ts";
-import { SimRequest } from "../platform/net/messages.ts";
 import type { SimulatedObject } from "../platform/object.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import { makeStub } from "../platform/stub.ts";
 import type { Workload, World } from "../world.ts";
-import { doorTo, SERVER } from "./ports.ts";
+import { getJson } from "./listings/ways.ts";
 
 /** Splits in the middle of the records, as the shard chooses it. */
 const MIDDLE_SHARE = 0.6;
@@ -167,21 +165,8 @@ async function listShards(
   life: RunningLife,
   random: Random,
 ): Promise<readonly ShardRow[] | null> {
-  const request = new SimRequest(`${SERVER}/v1/shards`, { method: "GET" });
-  const end = world.times.begin("http", "GET /v1/shards");
-  try {
-    const { network } = world.cluster.site;
-    const response = await exchange(network, life, doorTo(world, random), request);
-    const answer = (await response.json()) as Shards & { readonly code?: string };
-    if (response.status === 200) return answer.shards;
-    world.failures.noteCode(answer.code!, "GET /v1/shards", "shards");
-    return null;
-  } catch (error) {
-    world.failures.noteError("GET /v1/shards", error);
-    return null;
-  } finally {
-    end();
-  }
+  const answer = await getJson({ world, life, random, path: "/v1/shards", kind: "shards" });
+  return "failed" in answer ? null : (answer.result as Shards).shards;
 }
 
 const shardsOf = (world: World): SimulatedObject[] =>

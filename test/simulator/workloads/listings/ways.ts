@@ -10,7 +10,7 @@ import type { CallTimes } from "../../call-times.ts";
 import type { Failures } from "../../failures.ts";
 import type { Random } from "../../kernel/random.ts";
 import { exchange } from "../../platform/net/exchange.ts";
-import { SimRequest } from "../../platform/net/messages.ts";
+import { SimRequest, type SimResponse } from "../../platform/net/messages.ts";
 import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
 import { clientOf } from "../package.ts";
@@ -158,22 +158,39 @@ export function wayOf(world: World, life: RunningLife, random: Random): Way {
   return new ClientWay(clientOf(world, life, random, { attemptsMax: 1 }), world);
 }
 
-/** Asks a JSON route. */
-export async function getJson(
-  world: World,
-  life: RunningLife,
-  random: Random,
-  path: string,
-  kind: CallKind = "listings",
-): Promise<{ readonly result: unknown } | Failed> {
+/** A GET over HTTP, sent to one of the doors. */
+export interface Get {
+  readonly world: World;
+  readonly life: RunningLife;
+  /** Chooses the door. */
+  readonly random: Random;
+  readonly path: string;
+  /** Says which codes may come. */
+  readonly kind: CallKind;
+}
+
+/** Asks a route that answers with JSON. */
+export async function getJson(call: Get): Promise<{ readonly result: unknown } | Failed> {
+  return await get(call, async (response) => await response.json());
+}
+
+/** Asks a route that answers with text. */
+export async function getText(call: Get): Promise<{ readonly result: string } | Failed> {
+  return await get(call, async (response) => await response.text());
+}
+
+/** @param read the body of an answer with status 200; refusals are JSON on all routes */
+async function get<Result>(
+  { world, life, random, path, kind }: Get,
+  read: (response: SimResponse) => Promise<Result>,
+): Promise<{ readonly result: Result } | Failed> {
   const request = new SimRequest(`${SERVER}${path}`, { method: "GET" });
   const end = world.times.begin("http", `GET ${path}`);
   try {
     const { network } = world.cluster.site;
     const response = await exchange(network, life, doorTo(world, random), request);
-    const body = await response.json();
-    if (response.status === 200) return { result: body };
-    const { code } = body as { readonly code: string };
+    if (response.status === 200) return { result: await read(response) };
+    const { code } = (await response.json()) as { readonly code: string };
     world.failures.noteCode(code, `GET ${path}`, kind);
     return { failed: "refused", code };
   } catch (error) {
