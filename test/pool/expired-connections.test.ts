@@ -1,4 +1,4 @@
-/** What a connection, or a body, may still do once its token has expired: peers that read slowly decide nothing. */
+/** What a connection, or a body, may still do once its token has expired. A peer that reads slowly must not make that last longer. */
 import { reset, runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Shard } from "../../src/objects/shard/shard.ts";
@@ -13,7 +13,7 @@ const NAMESPACE = "expired";
 const PATH = "/throttr/7.3/uint32";
 const LIFE_S = 1000;
 const VALUE_BYTES = 300 << 10;
-// All on one key, and so in one shard: others apply what is theirs at once.
+// All on one key, and so in one shard: another shard would apply the PURGE at once.
 const GET_BIG = U32.get("big");
 const PURGE_BIG = U32.purge("big");
 const EXPIRED = { code: 1008, reason: expect.stringMatching(/^token_expired/) as string };
@@ -21,19 +21,19 @@ const EXPIRED = { code: 1008, reason: expect.stringMatching(/^token_expired/) as
 const bearer = async (lifeS = LIFE_S): Promise<{ authorization: string }> =>
   await bearerOf({ ns: NAMESPACE, exp: nowS() + lifeS, iat: nowS(), jti: "slow" });
 
-/** Another caller, whose token goes on. */
+/** Sends requests as another caller, whose token does not expire. @returns the replies in hex */
 async function send(...frames: Uint8Array[]): Promise<string> {
   const headers = await bearerOf({ ns: NAMESPACE });
   const response = await post("7.3", "uint32", concat(frames), headers);
   return hex(new Uint8Array(await response.arrayBuffer()));
 }
 
-/** The write behind the reads was not applied. */
+/** Expects that the PURGE behind the GETs was not applied: the record is still there. */
 async function expectBig(): Promise<void> {
   expect((await send(GET_BIG)).slice(0, 2)).toBe("01");
 }
 
-/** The tokens of the test expire; no timer and no alarm notices it by itself. */
+/** Moves the clock to the end of the tokens of `bearer`; no timer and no alarm notices that by itself. */
 const expire = (): void => {
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + LIFE_S * 1000 });
 };
@@ -42,7 +42,7 @@ const ringAlarm = async (): Promise<void> => {
   await runDurableObjectAlarm(hubStub(0, NAMESPACE));
 };
 
-/** A shard holds its next answer until released. */
+/** Holds the next call to a shard. @returns lets the call go on */
 function holdShard(): () => void {
   const held = Promise.withResolvers<void>();
   vi.spyOn(Shard.prototype, "apply").mockImplementationOnce(async function (this: Shard, ...call) {
@@ -52,7 +52,7 @@ function holdShard(): () => void {
   return held.resolve;
 }
 
-/** Something of a connection that has been sent is under way. */
+/** Gives messages that are under way the time to arrive. */
 const settle = async (): Promise<void> => {
   await scheduler.wait(100);
 };
@@ -111,13 +111,19 @@ describe("a connection whose token has expired", () => {
     await expectBig();
   });
 
-  it("what is under way at a shard is answered, then the connection ends", async () => {
+  /** A connection whose request was under way at a shard when its token expired; `release` lets the shard answer. */
+  async function openWaiting(): Promise<{ door: SocketDoor; release: () => void }> {
     const door = await openSocket(PATH, await bearer());
     const release = holdShard();
     door.socket.send(U32.query("absent"));
     await settle();
     expire();
     await ringAlarm();
+    return { door, release };
+  }
+
+  it("what is under way at a shard is answered, then the connection ends", async () => {
+    const { door, release } = await openWaiting();
     door.socket.send(WHOAMI);
     release();
     expect(await door.closed).toMatchObject(EXPIRED);
@@ -125,12 +131,7 @@ describe("a connection whose token has expired", () => {
   });
 
   it("a connection ends after 10 s where a shard does not answer", async () => {
-    const door = await openSocket(PATH, await bearer());
-    const release = holdShard();
-    door.socket.send(U32.query("absent"));
-    await settle();
-    expire();
-    await ringAlarm();
+    const { door, release } = await openWaiting();
     const waiting = scheduler.wait(8000).then(() => "open");
     expect(await Promise.race([door.closed, waiting])).toBe("open");
     expect(await door.closed).toMatchObject(EXPIRED);

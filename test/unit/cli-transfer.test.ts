@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { once } from "node:events";
-import { createServer as createHttpServer } from "node:http";
+import { createServer as createHttpServer, type RequestListener } from "node:http";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,8 +39,8 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const run = (args: readonly string[]): Promise<Ran> =>
   runCli(args, { environment: { XDG_CONFIG_HOME: folder } });
 
-/** Runs something beside a server that answers each chunk with some bytes; null says nothing. */
-async function beside<Result>(
+/** Runs something beside a TCP server that answers each chunk with some bytes; null closes the connection. */
+async function besideTcp<Result>(
   answer: Uint8Array | null,
   act: (port: number) => Promise<Result>,
 ): Promise<Result> {
@@ -59,9 +59,32 @@ async function beside<Result>(
   }
 }
 
+/** Runs something beside an HTTP server. @param handler answers its requests */
+async function beside<Result>(
+  handler: RequestListener,
+  act: (url: string) => Promise<Result>,
+): Promise<Result> {
+  const server = createHttpServer(handler);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  try {
+    return await act(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+/** Answers `GET /v1/access` alone. @param namespace that of the caller; null: the server lacks that route, too */
+const knowing =
+  (namespace: string | null): RequestListener =>
+  ({ url }, response) => {
+    response.statusCode = url === "/v1/access" && namespace !== null ? 200 : 404;
+    response.end(JSON.stringify({ namespace }));
+  };
+
 /** An address where nothing listens. */
 const nowhere = async (): Promise<string> =>
-  await beside(null, async (port) => `http://127.0.0.1:${port}`);
+  await besideTcp(null, async (port) => `http://127.0.0.1:${port}`);
 
 /** An export of one record, with the header of this source. */
 async function writeExport(
@@ -110,7 +133,7 @@ describe("an export over an existing file", () => {
   ])(
     "an export leaves the existing file when a server that does not speak HTTP %s",
     async (_, answer) => {
-      const { err } = await beside(
+      const { err } = await besideTcp(
         answer,
         async (port) =>
           await run(["export", "-o", name, "--force", "--url", `http://127.0.0.1:${port}`]),
@@ -121,7 +144,7 @@ describe("an export over an existing file", () => {
   );
 
   it("an export leaves the existing file when a native server stays silent, and asks for the value size", async () => {
-    const { exitCode, err } = await beside(Uint8Array.of(1), async (port) => {
+    const { exitCode, err } = await besideTcp(Uint8Array.of(1), async (port) => {
       const native = ["--from-native", `127.0.0.1:${port}`, "--size", "uint64"];
       return await run(["export", "-o", name, "--force", "--timeout", "200ms", ...native]);
     });
@@ -152,24 +175,6 @@ describe("a failed import", () => {
   });
 });
 
-/** Runs something beside a server that knows its namespace and nothing else; null says that it has no such route. */
-async function besideAccess<Result>(
-  namespace: string | null,
-  act: (url: string) => Promise<Result>,
-): Promise<Result> {
-  const server = createHttpServer(({ url }, response) => {
-    response.statusCode = url === "/v1/access" && namespace !== null ? 200 : 404;
-    response.end(JSON.stringify({ namespace }));
-  });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  try {
-    return await act(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
-}
-
 describe("an export that is resumed", () => {
   const resume = async (url: string, ...more: string[]): Promise<Ran> =>
     await run(["export", "-o", name, "--resume", "--url", url, ...more]);
@@ -187,7 +192,7 @@ describe("an export that is resumed", () => {
 
   it("a file is continued in the namespace that it is of, which the flag or the server says", async () => {
     const other = "resume_mismatch: the file is an export of the namespace shop, not of books";
-    await besideAccess("books", async (source) => {
+    await beside(knowing("books"), async (source) => {
       await writeExport(name, { source, namespace: "shop" });
       expect((await resume(source)).err).toContain(other);
       expect((await resume(source, "--namespace", "books")).err).toContain(other);
@@ -196,7 +201,7 @@ describe("an export that is resumed", () => {
       await writeExport(name, { source });
       expect(await resume(source)).toMatchObject({ exitCode: 0, err: "" });
     });
-    await besideAccess(null, async (source) => {
+    await beside(knowing(null), async (source) => {
       await writeExport(name, { source, namespace: "shop" });
       expect(await resume(source)).toMatchObject({ exitCode: 0, err: "" });
     });
@@ -204,7 +209,7 @@ describe("an export that is resumed", () => {
 
   it("--force may stand beside --resume", async () => {
     writeFileSync(name, OLD);
-    const { err } = await besideAccess(null, async (url) => await resume(url, "--force"));
+    const { err } = await beside(knowing(null), async (url) => await resume(url, "--force"));
     expect(err).not.toContain("cannot be used with");
     expect(readFileSync(name, "utf8")).toBe(OLD);
   });
@@ -227,7 +232,7 @@ describe("an import that is resumed", () => {
 
   it("an import is not continued in another namespace", async () => {
     await writeExport();
-    await besideAccess("books", async (target) => {
+    await beside(knowing("books"), async (target) => {
       await begin(name, { target, isComplete: true, namespace: "shop" });
       const command = ["import", name, "--resume", "--policy", "replace", "--url", target];
       const refusal = `${name}.progress belongs to an import into the namespace shop`;
@@ -315,28 +320,18 @@ it("two namespaces never have one file, as they would where case is ignored", as
 describe("a server that lists a name that no namespace can have", () => {
   const NAMES = ["../outside", "", "a/b", "x\u001b[2J", "n".repeat(65), 7, null];
 
-  /** Beside a server with one such namespace. */
-  async function besideNamed<Result>(
-    listed: unknown,
-    act: (url: string) => Promise<Result>,
-  ): Promise<Result> {
-    const server = createHttpServer((_, response) => {
+  /** Lists one namespace. */
+  const listing =
+    (listed: unknown): RequestListener =>
+    (_, response) => {
       const namespaces = [{ name: listed, registeredAtMs: 1 }];
       response.end(JSON.stringify({ namespaces, cursor: null }));
-    });
-    await once(server.listen(0, "127.0.0.1"), "listening");
-    try {
-      return await act(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-    } finally {
-      server.closeAllConnections();
-      server.close();
-    }
-  }
+    };
 
   it.each(NAMES)("an export of all namespaces writes no file for the name %j", async (listed) => {
     const into = join(folder, "into");
-    const { exitCode, err } = await besideNamed(
-      listed,
+    const { exitCode, err } = await beside(
+      listing(listed),
       async (url) => await run(["export", "--all-namespaces", into, "--url", url]),
     );
     expect(exitCode).not.toBe(ExitCode.done);
@@ -346,8 +341,8 @@ describe("a server that lists a name that no namespace can have", () => {
   });
 
   it("the list of namespaces does not print such a name", async () => {
-    const { out, err } = await besideNamed(
-      "x\u001b[2J",
+    const { out, err } = await beside(
+      listing("x\u001b[2J"),
       async (url) => await run(["namespaces", "--url", url]),
     );
     expect(out + err).not.toContain("\u001b[2J");
