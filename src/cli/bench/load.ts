@@ -118,7 +118,7 @@ class Load {
   async open(signal: AbortSignal): Promise<void> {
     const { timeoutMs } = this.#options;
     const opened = Promise.all(this.#connections.map((connection) => connection.opened));
-    await inTime(opened, timeoutMs, signal, "the connections were not open");
+    await awaitWithin(opened, timeoutMs, signal, "the connections were not open");
     await this.#share(this.#frames.setUp, signal);
   }
 
@@ -236,7 +236,7 @@ class Load {
     this.#isEnding = true;
     if (this.#underWay === 0) this.#drained.resolve();
     const answered = Promise.race([this.#drained.promise, lost]);
-    await inTime(answered, this.#options.timeoutMs, signal, SILENT);
+    await awaitWithin(answered, this.#options.timeoutMs, signal, SILENT);
     for (const connection of this.#connections) connection.onReceived = () => {};
     await this.#share(this.#frames.cleanUp, signal);
   }
@@ -248,7 +248,7 @@ class Load {
   ): Promise<void> {
     const { timeoutMs } = this.#options;
     const wait = async (answered: Promise<void>): Promise<void> =>
-      await inTime(answered, timeoutMs, signal, SILENT);
+      await awaitWithin(answered, timeoutMs, signal, SILENT);
     const count = Math.ceil(operations.length / this.#connections.length);
     await Promise.all(
       this.#connections.map((connection, i) =>
@@ -276,13 +276,13 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Waits for something, no longer than a while.
+ * Returns the result of some work, unless that takes longer than a timeout or is interrupted.
  *
- * @param signal null: nothing interrupts it
- * @param failure what is the case after that while
+ * @param signal interrupts the wait; null: nothing does
+ * @param failure the error after the timeout begins with it, such as "the server did not answer"
  * @throws ThrottrError `timeout`, `aborted`
  */
-async function inTime<T>(
+async function awaitWithin<T>(
   work: Promise<T>,
   timeoutMs: number,
   signal: AbortSignal | null,

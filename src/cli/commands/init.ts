@@ -12,6 +12,7 @@ import { isInteractive } from "../host.ts";
 import {
   checkedConfig,
   EXPORTS_DATE,
+  exportsAny,
   missingIn,
   oldDatesOf,
   prefixed,
@@ -112,7 +113,7 @@ async function configPlan(
   mains.forEach((main, at) => assertPrefix(options.classPrefix, exported[at]!, main.shown));
   const prefix = options.classPrefix ?? prefixIn(config) ?? "";
   const additions = missingIn(config, shown, {
-    classes: exported.find((classes) => Object.keys(classes).length > 0) ?? prefixed(prefix),
+    classes: exported.find(exportsAny) ?? prefixed(prefix),
     raisesDate: await raisesDate(invocation, options, oldDatesOf(config)),
     hasExportLine: mains.some(({ text }) => text !== null && hasClasses(text)),
   });

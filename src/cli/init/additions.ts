@@ -16,6 +16,9 @@ export type ClassName = (typeof CLASSES)[number];
 /** The names that a Worker has the classes under; those that it does not export are missing. */
 export type ClassNames = Readonly<Partial<Record<ClassName, string>>>;
 
+/** Whether a Worker exports any of the classes. */
+export const exportsAny = (classes: ClassNames): boolean => Object.keys(classes).length > 0;
+
 /** All classes, with a prefix. */
 export const prefixed = (prefix: string): ClassNames =>
   Object.fromEntries(CLASSES.map((name) => [name, prefix + name]));

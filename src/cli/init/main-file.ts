@@ -4,7 +4,7 @@
  * The module is read as text, because a parser of TypeScript would be larger than this command line. So it is edited
  * only where the text leaves no doubt; elsewhere a person gets the line to add.
  */
-import { CLASSES, classTaken, type ClassNames } from "./additions.ts";
+import { CLASSES, classTaken, exportsAny, type ClassNames } from "./additions.ts";
 import { exportedClasses, listedExports, mayExportClasses, MODULE } from "./exported-classes.ts";
 
 /** What to do with a module. */
@@ -33,7 +33,7 @@ export const classesIn = (text: string): ClassNames => exportedClasses(withoutCo
 /** Whether a module has Throttr's classes, or could have them in a way that its text does not show. */
 export function hasClasses(text: string): boolean {
   const code = withoutComments(text);
-  return Object.keys(exportedClasses(code)).length > 0 || mayExportClasses(code);
+  return exportsAny(exportedClasses(code)) || mayExportClasses(code);
 }
 
 /**
@@ -44,7 +44,7 @@ export function hasClasses(text: string): boolean {
  */
 export function withExportLine(text: string, file: string, prefix: string): MainEdit {
   const code = withoutComments(text);
-  if (Object.keys(exportedClasses(code)).length > 0) return { kind: "present" };
+  if (exportsAny(exportedClasses(code))) return { kind: "present" };
   // The lines for other names import what the module may have imported.
   if (mayExportClasses(code) || (prefix !== "" && code.includes(MODULE))) {
     return {
