@@ -1,12 +1,12 @@
 /**
- * JSON with line breaks, made of the text itself: numbers keep all their digits, and names that come twice stay, which
- * `JSON.parse` would lose.
+ * Indents JSON token by token. `JSON.parse` and `JSON.stringify` would lose digits of large numbers, and all but the last of
+ * several entries with one name.
  */
 
-/** A text in quotes, a sign, or a number or word. Only spaces are left out. */
+/** A string, a sign such as a bracket, or a number or word. What lies between tokens of valid JSON is white space. */
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{},:]|[^\s"[\]{},:]+/g;
 
-/** Whether a text is JSON; not for a bare number or word, which gains nothing from line breaks. */
+/** Whether a text is an object or a list in JSON. False for other JSON, which gains nothing from line breaks. */
 export function isJson(text: string): boolean {
   if (!/^\s*[[{]/.test(text)) return false;
   try {
@@ -20,13 +20,13 @@ export function isJson(text: string): boolean {
 /**
  * JSON with a line for each entry, and two spaces for each level.
  *
- * @param json a valid text
- * @param lengthMax ends soon behind so many characters: a deep structure has far more spaces than text
+ * @param json valid JSON
+ * @param lengthMax in characters; the rest is cut off at the first token beyond it, because deep nesting makes far more spaces than text
  */
 export function indentedJson(json: string, lengthMax: number): string {
   let indented = "";
   let depth = 0;
-  /** Of an object or a list that has just begun. */
+  /** Whether the last token began an object or a list. */
   let isEmpty = false;
   const breakLine = (): void => {
     indented += `\n${"  ".repeat(depth)}`;

@@ -1,17 +1,17 @@
-/** The record of a limit: a composite has its state under the key of the limit and two characters more. */
+/** Finds the record that has the state of a limit. That of a composite has the key of the limit with `:c` behind it. */
 import { ThrottrError, type ThrottrClient } from "../client/index.ts";
 import { KEY_BYTES_MAX } from "../wire/edge/command.ts";
 
-/** What the states of composites have behind their keys. */
+/** The end of the keys that have states of composites. */
 const COMPOSITE = new TextEncoder().encode(":c");
 
-/** The key that the state of a limit is stored under: that of a composite where there is no other. */
+/** The key that has the state of a limit: `key`, unless only the key for a composite has a record. */
 export async function storedKeyOf(
   throttr: Pick<ThrottrClient, "get">,
   key: Uint8Array,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  // A longer one is no key: the limit is none of a composite.
+  // The key for a composite would be too long, so the limit can't be a composite.
   if (key.length + COMPOSITE.length > KEY_BYTES_MAX) return key;
   const composite = new Uint8Array([...key, ...COMPOSITE]);
   const [isPlain, isComposite] = await Promise.all(

@@ -4,7 +4,7 @@ import { indentedJson, isJson } from "./json-text.ts";
 
 export type ValueForm = "text" | "json" | "hex";
 
-/** Longer values are cut: so many bytes are shown in hex, and so many characters of text. */
+/** The longest part of a value that is shown: bytes in hex, characters in text and JSON. */
 const SHOWN_MAX = 64 << 10;
 const HEX_ROW_BYTES = 16;
 
@@ -36,8 +36,8 @@ export function hexOf(bytes: Uint8Array): string {
 }
 
 /**
- * A name of any bytes in one line: text where it is UTF-8 without control characters, else escapes. Text that looks like an escape
- * is one of its backslash, so that no two names look alike.
+ * A name of any bytes as one line of text. UTF-8 without control characters stays as it is, except that a backslash which looks like
+ * the beginning of an escape is escaped; all other names have escapes such as `\x00`. So no two names look alike.
  */
 export function nameText(bytes: Uint8Array): string {
   const text = utf8Of(bytes);
@@ -51,21 +51,21 @@ export function nameText(bytes: Uint8Array): string {
   ).join("");
 }
 
-/** The forms that a value has, the most telling first. */
+/** The forms in which a value can be shown, the most readable first. */
 export function formsOf(bytes: Uint8Array): readonly ValueForm[] {
   const text = utf8Of(bytes);
   if (text === null) return ["hex"];
   return isJson(text) ? ["json", "text", "hex"] : ["text", "hex"];
 }
 
-/** What is shown of a value. */
+/** The part of a value that is shown. */
 export interface ShownValue {
   readonly text: string;
-  /** Only the beginning is shown. */
+  /** Whether the value is longer. */
   readonly isCut: boolean;
 }
 
-/** A value in one of its forms, cut if it is long there. */
+/** A value in one of its forms, cut if it is too long in that form. */
 export function valueIn(form: ValueForm, bytes: Uint8Array): ShownValue {
   if (form === "hex") {
     return { text: hexOf(bytes.subarray(0, SHOWN_MAX)), isCut: bytes.length > SHOWN_MAX };
@@ -80,12 +80,12 @@ export interface Beginning extends ShownValue {
   readonly isHex: boolean;
 }
 
-/** The first bytes of a message: as text, without the character that they end in the middle of, or as hex. */
+/** The first bytes of a message: as text if they are UTF-8, without a character that is cut in the middle; else as hex. */
 export function beginningOf(bytes: Uint8Array, bytesMax: number): Beginning {
   const isCut = bytes.length > bytesMax;
   const shown = bytes.subarray(0, bytesMax);
   try {
-    // What a stream has of an unfinished character is no error: the rest could follow.
+    // With `stream` an unfinished character at the end is not an error, as the rest could follow.
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     return { text: decoder.decode(shown, { stream: isCut }), isHex: false, isCut };
   } catch {

@@ -81,7 +81,7 @@ export function writeImage(out: ByteWriter, segment: Segment, slot: number): num
   return at;
 }
 
-/** Appends the tombstone of the record in a slot: its value is not copied. */
+/** Appends the tombstone of the record in a slot, which has no value. */
 export function writeTombstone(out: ByteWriter, segment: Segment, slot: number): void {
   const at = writeKey(out, segment, slot, ImageKind.tombstone, 0);
   patchImage(out.view, at, segment, slot, true);
@@ -124,7 +124,7 @@ export function patchImage(
   view.setUint32(at + IMAGE_VALUE + 4, isBuffer ? 0 : slots[slot + HIGH]!, true);
 }
 
-/** The fields of a record's image. `read` fills one object again and again. */
+/** The fields of a record's image. One object is reused: each `read` overwrites them. */
 export class RecordImage {
   keyspace: Keyspace = Keyspace.throttr;
   /** The row that key and value lie in. */
@@ -163,7 +163,7 @@ export class RecordImage {
   }
 }
 
-/** A row with a mark of the clock, and nothing else. */
+/** A row with a mark of the clock alone. */
 export function clockRow(mark: number, ms: number, nowMs: number): Uint8Array {
   const out = new ByteWriter(ROW_HEADER_BYTES + IMAGE_HEADER_BYTES);
   out.reserve(ROW_HEADER_BYTES);
@@ -172,7 +172,7 @@ export function clockRow(mark: number, ms: number, nowMs: number): Uint8Array {
   return out.take();
 }
 
-/** A row with a mark of counts, and no records. */
+/** A row with a mark of counts, and without images of records. */
 export function countsRow(counts: Uint8Array, time: RowTime): Uint8Array {
   const out = new ByteWriter(ROW_HEADER_BYTES + 2 * IMAGE_HEADER_BYTES + counts.length);
   out.reserve(ROW_HEADER_BYTES);
@@ -193,7 +193,7 @@ export function endRow(out: ByteWriter, { nowMs, realMs }: RowTime): void {
   writeRowHeader(out.view, nowMs);
 }
 
-/** Appends a mark, all zeros behind its name, and returns where it begins. */
+/** Appends a mark whose other fields are zero, and returns where it begins. */
 function writeMark(out: ByteWriter, mark: number): number {
   const at = out.reserve(IMAGE_HEADER_BYTES);
   out.bytes.fill(0, at, at + IMAGE_HEADER_BYTES);

@@ -1,15 +1,16 @@
 /**
  * The progress of an import, in `FILE.progress` beside the file, for `--resume`.
  *
- * It names the file by checksum, the target and the policy: continuing with another of them would restore a mixture.
+ * It contains the checksum of the file, the target and the policy: an import that continued with another file, target or policy
+ * would restore a mixture.
  */
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import * as v from "valibot";
 import { UsageError } from "../failure.ts";
 
-/** Tells the file from other files of this name. */
+/** Marks a file as the progress of an import: another program could use the same name. */
 const FORMAT = "throttr-edge-import";
-/** Time between two writes: a write for each batch would cost more than the batch. */
+/** The shortest time between two writes: a write for each batch would cost more than the batch. */
 const WRITE_INTERVAL_MS = 500;
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
@@ -21,7 +22,7 @@ const schema = v.object({
   /** Address of the server. */
   target: v.string(),
   policy: v.picklist(["keep", "replace"]),
-  /** Missing where it was not known; files of earlier releases lack it. */
+  /** Missing if it was not known; files of earlier releases never have it. */
   namespace: v.optional(v.string()),
   line: count,
   endsAt: count,
@@ -37,12 +38,12 @@ export type ImportProgress = Omit<v.InferOutput<typeof schema>, "format" | "vers
 export class ProgressFile {
   /** Path of the progress file. */
   readonly #name: string;
-  /** When it was last written, by the monotonic clock. */
+  /** When the file was last written, by the monotonic clock. */
   #writtenAtMs = -Infinity;
 
-  /** Set by the first write that failed: the others would fail, too. */
+  /** True after the first write that failed: later ones would fail, too. */
   #isLost = false;
-  /** Hears once that the file can't be written or removed, and why. */
+  /** Receives the message for the user when the file can't be written, the first time, or can't be removed. */
   readonly #warn: (text: string) => void;
 
   /** @param file the imported file */
@@ -51,15 +52,15 @@ export class ProgressFile {
     this.#warn = warn;
   }
 
-  /** Whether it can't be written, as in a folder that is read-only. */
+  /** Whether a write has failed, for example because the folder is read-only. */
   get isLost(): boolean {
     return this.#isLost;
   }
 
   /**
-   * The progress of an earlier import of the same file to the same address; null if there is none.
+   * The progress of an earlier import of the same file to the same address by the same policy; null if there is none.
    *
-   * @throws UsageError `resume_mismatch`, `progress_invalid`; `file_unreadable` for one that is there
+   * @throws UsageError `resume_mismatch` if it belongs to another import, `progress_invalid`, `file_unreadable`
    */
   async read(
     asked: Pick<ImportProgress, "sha256" | "target" | "policy">,
@@ -82,7 +83,7 @@ export class ProgressFile {
   /**
    * Refuses to continue in another namespace.
    *
-   * @param asked null where it is not known
+   * @param asked the namespace of this import; null if it is not known
    * @throws UsageError `resume_mismatch`
    */
   assertNamespace({ namespace }: ImportProgress, asked: string | null): void {
@@ -96,7 +97,7 @@ export class ProgressFile {
   }
 
   /**
-   * Writes the progress, at most twice a second. Behind by half a second, a resumed import restores records again.
+   * Writes the progress, at most twice a second: a resumed import restores the records of the last half second again.
    *
    * If the file can't be written, the import continues, but can't be resumed.
    */
@@ -118,7 +119,7 @@ export class ProgressFile {
     }
   }
 
-  /** Removes it: the import is complete, or starts over. */
+  /** Removes the file: the import is complete, or starts over. */
   async remove(): Promise<void> {
     try {
       await rm(this.#name, { force: true });
@@ -127,7 +128,7 @@ export class ProgressFile {
     }
   }
 
-  /** The file; null if there is none. @throws UsageError `file_unreadable` */
+  /** The text of the file; null if the file does not exist. @throws UsageError `file_unreadable` if it can't be read */
   async #text(): Promise<string | null> {
     try {
       return await readFile(this.#name, "utf8");
@@ -140,7 +141,7 @@ export class ProgressFile {
     }
   }
 
-  /** Parses the file. @throws UsageError `progress_invalid` for one that was edited or cut short */
+  /** Parses the text of the file. @throws UsageError `progress_invalid` if it was edited or cut short */
   #checked(text: string): ImportProgress {
     try {
       return v.parse(schema, JSON.parse(text));

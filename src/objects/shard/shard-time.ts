@@ -1,5 +1,5 @@
 /**
- * The time of a shard beside its records: what follows when the platform's clock goes back, or stands still.
+ * What a shard does when the platform's clock goes back, or stands still.
  *
  * The engine keeps the time itself (`ShardClock`). Here a long lag is stored and logged, an instance whose clock stands
  * still ends, and an operator can set the time of all records back.
@@ -13,9 +13,9 @@ import { ClockWatch } from "./clock-watch.ts";
 import type { Journal } from "./journal.ts";
 import { LagWatch } from "./lag-watch.ts";
 
-/** After an attempt to store the time that has failed. */
+/** The pause after a failed attempt to store the time. */
 const RETRY_MS = 60_000;
-/** Calls to another object that take some milliseconds together, wherever that is: one in the same process takes 0.1 ms. */
+/** Calls to another object, which take some milliseconds in all: one takes 0.1 ms in the same process, and more elsewhere. */
 const PROBES = 100;
 
 /** The shard. */
@@ -42,7 +42,7 @@ export class ShardTime {
   readonly #lag: LagWatch;
   /** Notices that the clock stands still for this instance. */
   readonly #clock = new ClockWatch();
-  /** Before then the time is not stored, as the last attempt has failed; ms since the epoch. */
+  /** When to try again to store the time, ms since the epoch; -Infinity unless the last attempt has failed. */
   #retryAtMs = -Infinity;
 
   constructor(host: TimeHost) {
@@ -68,7 +68,7 @@ export class ShardTime {
       logWarning("clock_unstored", { shard: name, error: String(error) });
       return;
     }
-    // No commit may come that would cut it.
+    // The journal may have to be cut, and no commit may come that would begin that.
     if (journal.isCutDue) host.waitUntil(alarm.setFor(presentMs()));
   }
 
@@ -91,7 +91,7 @@ export class ShardTime {
     const host = this.#host;
     if (host.engine.needsRow) {
       host.write(() => host.journal.append());
-      // The shard may live on, and no other commit come that would set it.
+      // The shard may live on, and no other commit may come that would set the alarm.
       host.waitUntil(host.alarm.setForNext());
     }
     await host.sync();
@@ -101,8 +101,10 @@ export class ShardTime {
   }
 
   /**
-   * Whether the clock goes on. Calls that have waited, for the object to start or for its machine, are served in one moment, and seem
-   * to be of several. A timer can't tell, as it stands still along with the clock; calls to another object take time all the same.
+   * Whether the clock is running. Calls that had to wait until the object had started, or until its machine went on, are served in
+   * one moment, though their doors sent them in several: to `ClockWatch` this looks like a clock that stands still. A timer
+   * can't tell the two apart, as it stands still along with the clock. Calls to another object take time in both cases, so after
+   * them a clock that is running shows another time.
    */
   async #hasMoved(sinceMs: number): Promise<boolean> {
     for (let probe = 0; probe < PROBES && presentMs() === sinceMs; probe++) {
@@ -112,7 +114,7 @@ export class ShardTime {
   }
 
   /**
-   * For an operator whose machine's clock was ahead: records written then would else expire as much too late.
+   * For an operator whose machine's clock was ahead: without it, records written then expire too late, by as much.
    *
    * @param advance moves the engine's clock
    * @returns by how many ms, 0 where there was no lag
@@ -120,7 +122,7 @@ export class ShardTime {
   async setBack(advance: () => void): Promise<number> {
     const host = this.#host;
     const { engine, journal } = host;
-    // A snapshot that is half written would have records from before and from after: it is finished first.
+    // A snapshot must not have times of records from before and from after: one that is under way is finished first.
     while (journal.isCutting) {
       host.write(() => journal.append());
       await turn();

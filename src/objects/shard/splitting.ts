@@ -38,18 +38,18 @@ import { SplitProblem, type SplitCause } from "./split-problem.ts";
 import { SplitPhase, type SplitRows } from "./split-rows.ts";
 
 /**
- * The first pause before the other shard is told again that it owns the range, the longest one in which this shard stays
- * awake, and the longest of all.
+ * Pauses before the other shard is told again that it owns the range, each twice as long as the one before: the first, the
+ * longest in which this shard stays awake, and the longest of all.
  */
 const TELL_MS_MIN = 1000;
 const TELL_AWAKE_MS_MAX = 32_000;
 const TELL_MS_MAX = 300_000;
 
-/** Why a shard does not split that has too much in one place. */
+/** Why a shard that has most of its bytes in one place does not split. */
 const INDIVISIBLE =
   "a few large records are most of the shard: no place has a fifth of its bytes on either side";
 
-/** Calls are spread over so many shards at most. */
+/** The most shards of a namespace that splits because of too many calls can make. */
 const LOAD_SHARDS_MAX = 16;
 
 /** The shard. */
@@ -69,18 +69,18 @@ export interface SplittingHost extends Timers {
   /** When a listing last asked for a part of the shard, ms since the epoch; -Infinity for never. */
   listedAtMs(): number;
   /**
-   * Before a part is given away: says what the shard will own.
+   * Before a part is given away: tells the witness what the shard will own.
    *
-   * @param begins of all ranges that it knows of then
+   * @param begins first hashes of all ranges that the shard will know of
    */
   noteSplit(range: Range, begins: readonly number[]): Promise<void>;
-  /** After a split was given up: says that the shard owns what it did before. Never rejects. */
+  /** After a split was given up: tells the witness that the shard owns what it did before. Never rejects. */
   noteGivenUp(): Promise<void>;
   /** Executes what writes; a failure resets the object. */
   write(write: () => void): void;
   /** Sets the alarm for what is due next. */
   setAlarm(): Promise<void>;
-  /** The range, or what becomes of a split, is another than before. */
+  /** The range, or the state of a split, has changed. */
   onChange(): void;
 }
 
@@ -89,11 +89,11 @@ export class Splitting {
   readonly #env: Environment;
   readonly #host: SplittingHost;
   readonly #pace = new SplitPace();
-  /** The shard looks for where it might split. */
+  /** Whether the shard is looking for the hash to split at, by the sizes of its records. */
   #isWeighing = false;
   /** The copy on its way; null when none is. */
   #transfer: RangeTransfer | null = null;
-  /** Others are told what the shard will own; null before the first attempt of this instance. */
+  /** The last call of `host.noteSplit`, which may be under way; null before the first attempt of this instance. */
   #announcing: Promise<void> | null = null;
   /** Why the shard has last begun to split. */
   #cause: SplitCause = "operator";
@@ -102,7 +102,7 @@ export class Splitting {
   #tellPauseMs = TELL_MS_MIN;
   /** When it is told again by the alarm, ms since the epoch; Infinity unless the shard waits for that. */
   #tellAtMs = Infinity;
-  /** The shard that this one has its range from is being told where other ranges begin. */
+  /** Whether `#hint` is under way. */
   #isHinting = false;
   /** When records that were given away are dropped, ms since the epoch; Infinity where there are none. */
   #forgetAtMs = Infinity;
@@ -140,16 +140,16 @@ export class Splitting {
     this.#host.waitUntil(this.#hint());
     if (split === null) return;
     if (split.phase === SplitPhase.given) this.#host.waitUntil(this.#tell(split.at));
-    // So an operator can stop a split that ends the shard again and again.
+    // So an operator can stop a split that crashes the shard again and again: by a lower `SHARDS_MAX`.
     else if (!this.#isWideEnough(split.at)) this.giveUp(this.#tooNarrow);
     else this.#host.waitUntil(this.#beginAgain(split.at, attempt));
   }
 
   async #beginAgain(at: number, attempt: number): Promise<void> {
     await this.#host.wait(SPLIT_RESUME_MS);
-    // Another attempt may have begun meanwhile, or the split be given up.
+    // Meanwhile another attempt may have begun, or the split may have been given up.
     if (this.#host.journal.split.attempt !== attempt || this.figures === null) return;
-    // The cause is not stored. Counts of calls have begun anew, so a cause that can't be seen is taken for an operator's.
+    // The cause is not stored. Calls are counted anew since the start, so any cause but the size is taken for an operator's.
     await this.#run(at, this.#host.isWanted("size") ? "size" : "operator");
   }
 
@@ -173,7 +173,7 @@ export class Splitting {
     return this.figures!;
   }
 
-  /** The shard has grown large: splits it, if that is possible, and was not tried a moment ago. */
+  /** The shard has grown large: splits it, if that is possible and was not tried a moment ago. */
   noteLarge(): void {
     const nowMs = this.#host.nowMs();
     if (this.#isWeighing || !this.#pace.mayTry(nowMs)) return;
@@ -210,7 +210,7 @@ export class Splitting {
     else await this.#run(middle, "size");
   }
 
-  /** A split comes to nothing, or not to its end: the log says why, and so do overview and metrics. */
+  /** Notes why a split has failed, or does not end, for the log, the overview and the metrics. */
   #noteProblem(reason: string, cause: SplitCause | "untold"): void {
     this.#problem.note(reason, cause, this.#host.nowMs());
     const event = cause === "untold" ? "split_untold" : "split_given_up";
@@ -218,18 +218,18 @@ export class Splitting {
     this.#host.onChange();
   }
 
-  /** A shard that is too large can't split by itself. With `SHARDS_MAX=1` it is not meant to. */
+  /** Notes why a shard that is too large can't split by itself. With `SHARDS_MAX=1` it is not meant to. */
   #noteTooLarge(reason: string): void {
     if (this.#host.shardsMax === 1) return;
     this.#noteProblem(reason, "size");
   }
 
-  /** A commit is written: the shard may have become smaller, or time may have passed. */
+  /** After a commit: the shard may have become smaller, or time may have passed, so that a noted problem has ended. */
   noteCommit(): void {
     if (this.#problem.endsAt(this.#host.nowMs())) this.#host.onChange();
   }
 
-  /** Where the halves have about as many bytes; null where that is nowhere. */
+  /** The hash at which two parts of about the same bytes meet; null if there is none. */
   async #middle(): Promise<number | null> {
     const { engine, seed, own } = this.#host;
     const { range } = own.ranges;
@@ -272,7 +272,7 @@ export class Splitting {
     this.#noteProblem(reason, this.#cause);
   }
 
-  /** An attempt, from its row on: all of it up to the first message is one turn. */
+  /** Makes an attempt. Its row is written and its copy begins in one turn, before anything is awaited. */
   async #run(at: number, cause: SplitCause): Promise<void> {
     const { journal, engine, seed } = this.#host;
     this.#cause = cause;
@@ -319,14 +319,14 @@ export class Splitting {
     await this.#announcing;
   }
 
-  /** Takes back what was announced of an attempt that is over: behind the announcement, and not once another has begun. */
+  /** Takes back the announcement of an attempt that is over: after it has arrived, and unless another attempt has begun. */
   async #takeBack(attempt: number): Promise<void> {
     await this.#announcing?.catch(() => {});
     const { split } = this.#host.journal;
     if (split.split === null && split.attempt === attempt) await this.#host.noteGivenUp();
   }
 
-  /** Copies all there is, and gives it away. */
+  /** Copies the whole range, and gives it away. */
   async #copy(transfer: RangeTransfer): Promise<void> {
     const { copy } = transfer;
     for (;;) {
@@ -341,8 +341,8 @@ export class Splitting {
   /**
    * Hands the last changes over, while calls wait, and gives the range away.
    *
-   * What else changes records, such as leases that end, is not held back: it goes over with the rest, for the range is given
-   * in a turn in which nothing is left.
+   * Other changes of records, such as leases that end, don't wait. They go over with the rest, as the range is given in a turn in
+   * which no change is left to hand over.
    *
    * @returns false where the other shard was too slow
    */
@@ -371,7 +371,7 @@ export class Splitting {
     return Math.min(this.#tellAtMs, this.#forgetAtMs);
   }
 
-  /** By the alarm. */
+  /** Does what is due; the alarm calls it. */
   async runDue(): Promise<void> {
     const nowMs = this.#host.nowMs();
     const { split } = this.#host.journal.split;
@@ -380,8 +380,8 @@ export class Splitting {
   }
 
   /**
-   * Tells the other shard that the range is its own, until it has said that it knows. That one asks by itself, too: so a
-   * shard that can't reach it soon goes on by its alarm, and sleeps meanwhile.
+   * Tells the other shard that the range is its own, again and again until it answers. The other shard also asks by itself, so
+   * after a while this one tells it by the alarm only, and sleeps meanwhile.
    */
   async #tell(at: number): Promise<void> {
     this.#tellAtMs = Infinity;
@@ -424,8 +424,8 @@ export class Splitting {
   }
 
   /**
-   * Tells the shard that this one has its range from, which may be on the way of doors to keys of here, where other ranges
-   * begin. Where it has no data, or does not answer for about a minute, the next start tells it.
+   * Tells the shard that this one was split off from where other ranges begin, as doors may come by way of that one. If it has
+   * no data, or does not answer for about a minute, the next start tells it.
    */
   async #hint(): Promise<void> {
     if (this.#isHinting) return;
@@ -439,7 +439,7 @@ export class Splitting {
     this.#isHinting = false;
   }
 
-  /** Returns null where the other shard does not answer, or where it can't be noted that it has. */
+  /** Whether the other shard has taken the hint; null if it does not answer, or if its answer could not be stored. */
   async #sendHint({ parent, gone }: SplitRows): Promise<boolean | null> {
     try {
       if (!(await this.#shardAt(parent!).noteSplit([...gone]))) return false;
@@ -451,7 +451,7 @@ export class Splitting {
     }
   }
 
-  /** Drops what was given away: at once, or when listings have had time to end that may have begun before. */
+  /** Drops what was given away: at once, or, if a listing may be under way, when it has had time to end. */
   async #forgetLater(): Promise<void> {
     const nowMs = this.#host.nowMs();
     if (nowMs - this.#host.listedAtMs() >= SPLIT_KEEP_MS) return await this.#forget();
@@ -476,7 +476,7 @@ export class Splitting {
   }
 }
 
-/** Also where the clock has gone back since: no deadline is further away than the longest pause. */
+/** Whether a deadline has come. One further away than the longest pause is due, too: the clock has gone back since it was set. */
 function isDue(atMs: number, nowMs: number): boolean {
   return atMs <= nowMs || (atMs < Infinity && atMs - nowMs > TELL_MS_MAX);
 }
