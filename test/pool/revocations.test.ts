@@ -94,7 +94,7 @@ describe("a revoked token over HTTP", () => {
     expectProblem(await call("GET", "/v1/counters/a"), "token_revoked");
   });
 
-  it("requests cost no call for the list of revoked tokens, but the first of an isolate", async () => {
+  it("only the first request of an isolate calls the Directory for the list of revoked tokens", async () => {
     const spy = vi.spyOn(Directory.prototype, "revokedTokens");
     const ns = freshName();
     const call = await callsOf({ ns, jti: freshId() });
@@ -102,7 +102,7 @@ describe("a revoked token over HTTP", () => {
     expect(spy).toHaveBeenCalledTimes(1);
   });
 
-  it("a door that knows nothing of a revocation knows it after 60 s", async () => {
+  it("a door with a list from before a revocation refuses the token after 60 s", async () => {
     const ns = freshName();
     const jti = freshId();
     const call = await callsOf({ ns, jti });
@@ -158,7 +158,7 @@ describe("a revoked token over HTTP", () => {
 });
 
 describe("the routes about revoked tokens", () => {
-  it("the list has what is in force", async () => {
+  it("the list has the revocations that are in force", async () => {
     const ns = freshName();
     const call = await operatorOf(ns);
     expect((await call("GET", LIST)).json).toEqual({ issuedBeforeMs: null, tokens: [] });
@@ -199,7 +199,7 @@ describe("the routes about revoked tokens", () => {
     },
   );
 
-  it("a token with prefixes revokes no others", async () => {
+  it("a token with prefixes can't revoke tokens", async () => {
     const prefixes = [{ keyPrefixes: ["a:"] }, { channelPrefixes: ["a:"] }];
     for (const claims of prefixes) {
       const call = await callsOf({ ns: freshName(), ...claims });
@@ -257,7 +257,7 @@ describe("connections of a revoked token", () => {
     await other.close();
   });
 
-  it("a listener of Server-Sent Events is closed at once", async () => {
+  it("a listener of Server-Sent Events whose token is revoked is closed at once", async () => {
     const ns = freshName();
     const jti = freshId();
     const headers = await bearerOf({ ns, jti });
@@ -276,7 +276,7 @@ describe("connections of a revoked token", () => {
     expect((await server.fetch("http://localhost/channels/news", { headers })).status).toBe(401);
   });
 
-  it("a live overview ends with its next event", async () => {
+  it("a live overview whose token is revoked ends with its next event", async () => {
     const ns = freshName();
     const jti = freshId();
     const response = await get("/v1/overview/live", await bearerOf({ ns, jti }));
@@ -302,7 +302,7 @@ describe("connections of a revoked token", () => {
     expect(calls).toHaveBeenCalledTimes(1);
   });
 
-  it("a client that does not close its half is not heard any more, also after its Hub has slept", async () => {
+  it("a client whose token is revoked is not served any more when it does not close its half, also after its Hub has slept", async () => {
     const ns = freshName();
     const jti = freshId();
     const door = await openSocket(WS, await bearerOf({ ns, jti }), false);
@@ -351,7 +351,7 @@ describe("connections of a revoked token", () => {
     expect(await door.closed).toEqual(REVOKED);
   });
 
-  it("the longest ID and the longest prefixes leave a connection that survives hibernation", async () => {
+  it("a connection with the longest ID and the longest prefixes survives hibernation", async () => {
     const ns = `${freshName()}-`.padEnd(64, "n");
     const jti = "i".repeat(64);
     const keyPrefixes = Array.from({ length: 16 }, (_, i) => `${i}`.padEnd(255, "k"));
@@ -378,7 +378,7 @@ describe("connections of a revoked token", () => {
     await door.close();
   });
 
-  it("a connection that a door opened before it knew is closed when all doors know", async () => {
+  it("a connection that a door opened by its old list is closed when no door has such a list any more", async () => {
     const ns = freshName();
     const jti = freshId();
     const headers = await bearerOf({ ns, jti });
@@ -396,23 +396,26 @@ describe("connections of a revoked token", () => {
   });
 
   it.each([
-    ["does not answer", new Error("the Hub is broken")],
-    ["runs a release that does not know how to end them", lacking("endRevoked")],
-  ])("a Hub that %s is told again", async (_title, error) => {
-    vi.spyOn(console, "warn").mockImplementation(() => {});
-    const ns = freshName();
-    const jti = freshId();
-    const door = await opened(await bearerOf({ ns, jti }));
-    vi.spyOn(Hub.prototype, "endRevoked").mockImplementationOnce(() => {
-      throw error;
-    });
-    await directory(ns).revokeToken(jti, null);
-    await runDurableObjectAlarm(directory(ns));
-    await expectOpen(door);
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
-    await runDurableObjectAlarm(directory(ns));
-    expect(await door.closed).toEqual(REVOKED);
-  });
+    ["fails", new Error("the Hub is broken")],
+    ["runs a release that does not know the call", lacking("endRevoked")],
+  ])(
+    "a Hub that %s is asked again to close the connections of a revoked token",
+    async (_title, error) => {
+      vi.spyOn(console, "warn").mockImplementation(() => {});
+      const ns = freshName();
+      const jti = freshId();
+      const door = await opened(await bearerOf({ ns, jti }));
+      vi.spyOn(Hub.prototype, "endRevoked").mockImplementationOnce(() => {
+        throw error;
+      });
+      await directory(ns).revokeToken(jti, null);
+      await runDurableObjectAlarm(directory(ns));
+      await expectOpen(door);
+      vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
+      await runDurableObjectAlarm(directory(ns));
+      expect(await door.closed).toEqual(REVOKED);
+    },
+  );
 
   it("a token that is revoked during the daily look of the Directory loses its connections, and stays revoked", async () => {
     const ns = freshName();
@@ -518,10 +521,10 @@ describe("a revoked token for all namespaces", () => {
 });
 
 it.each([
-  ["can't be told", new Error("broken")],
-  ["runs a release that does not know what it is told", lacking("endConnections")],
+  ["fails", new Error("broken")],
+  ["runs a release that does not know the call", lacking("endConnections")],
 ])(
-  "a namespace that %s keeps no other one from being told, and is told again until it answers",
+  "a namespace that %s does not keep others from learning of a revocation, and is called again until it answers",
   async (_title, error) => {
     vi.spyOn(console, "warn").mockReturnValue();
     await runInDurableObject(directory("*"), (instance) => {

@@ -8,13 +8,13 @@ const ERRORS = "Errors";
 const CODES = "Codes";
 const NO_CODE = "";
 
-/** The event with which a door says that a request has failed by its own fault. */
+/** The log event of a door for a request that failed because of a mistake in the server. */
 const OWN_FAULT = "request_failed";
-/** What `String(error)` begins with. */
+/** The beginning of `String(error)`, which tells a thrown error from a reason in words. */
 const THROWN = /^\w*Error\b/;
-/** Why a WebSocket has ended: its close code, and the reason. */
+/** How a WebSocket ended: its close code, and the reason. */
 const CLOSED = /^(\d{4}) (.*)$/s;
-/** Reasons of the simulated platform, whose connections are lost, and whose clients break frames. */
+/** How WebSockets end without the server: connections are lost, and clients close them or send invalid frames. */
 const OF_PLATFORM: readonly string[] = [
   "1000 ",
   "1006 ",
@@ -25,7 +25,7 @@ const OF_PLATFORM: readonly string[] = [
 export class Failures {
   readonly violations: Violation[] = [];
   readonly #terms: CodeTerms;
-  /** A mistake that shows in each call of a place is told once. */
+  /** Subjects with a violation: each gets only one, however many calls of a place fail by the same mistake. */
   readonly #told = new Set<string>();
 
   constructor(terms: CodeTerms) {
@@ -33,7 +33,7 @@ export class Failures {
   }
 
   /**
-   * Something has thrown an error.
+   * Notes an error that something has thrown.
    *
    * @param place for messages, such as `Shard.apply`
    */
@@ -43,27 +43,27 @@ export class Failures {
     }
   }
 
-  /** A call has ended with a code. */
+  /** Notes the code that a call has ended with. */
   noteCode(code: string, detail: string, ...kinds: readonly CallKind[]): void {
     if (isExpected(code, kinds, this.#terms)) return;
     const subject = `${code} of ${kinds.join(", ")}`;
     this.#tell(CODES, subject, `nothing explains the code: ${detail}`);
   }
 
-  /** A call has failed with an error, which has a code unless the platform has thrown it. */
+  /** Notes the error that a call has failed with; it has a code unless the platform has thrown it. */
   noteFailure(place: string, error: unknown, ...kinds: readonly CallKind[]): void {
     this.noteError(place, error);
     const { code, message } = ThrottrError.from(error, NO_CODE);
     if (code !== NO_CODE) this.noteCode(code, `${place}: ${message}`, ...kinds);
   }
 
-  /** A call of the package's client has failed: by itself, or with the message that it travelled in. */
+  /** Notes the error of a call of the package's client: of the call itself, or of the message that contained it. */
   noteCall(place: string, error: unknown, kind: CallKind): void {
     this.noteFailure(place, error, kind, "message", "package");
   }
 
   /**
-   * What a reply to a frame says.
+   * Reads the reply to a frame, and notes the code of a failure that it reports.
    *
    * @throws what `read` throws
    */
@@ -76,18 +76,18 @@ export class Failures {
     }
   }
 
-  /** A WebSocket has ended. @param reason close code and reason; any other text says that it was lost or given up */
+  /** Notes that a WebSocket has ended. @param reason close code and reason; any other text says that it was lost or given up */
   noteEnd(reason: string): void {
     const text = CLOSED.exec(reason)?.[2];
     if (text === undefined || OF_PLATFORM.includes(reason)) return;
     this.noteCode(ThrottrError.from(text).code, reason, "connection");
   }
 
-  /** A line of the log of today's release. */
+  /** Notes a line of the log of today's release. */
   noteLog(text: string): void {
     const { event, error } = JSON.parse(text) as { event?: string; error?: string };
     if (event === undefined) return;
-    // Some events have a reason here that nothing has thrown.
+    // In some events `error` is a reason in words, not an error.
     const isThrown = error !== undefined && THROWN.test(error);
     const isWrong = event === OWN_FAULT || (isThrown && isMistake(error, this.#terms.hasReleases));
     if (isWrong) this.#tell(ERRORS, `the log, ${event}`, text);

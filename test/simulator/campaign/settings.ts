@@ -1,14 +1,15 @@
-/** Settings of the server that some runs have another value of: at its defaults much of what it does never happens in a run. */
+/** Draws settings of the server for some runs: with the defaults alone, much of what the server does would never happen in a run. */
 import type { Random } from "../kernel/random.ts";
 
-/** The share of runs in which all of them have their defaults. */
+/** The share of runs in which all settings have their defaults. */
 const DEFAULTS_SHARE = 0.5;
-/** Of the other runs, each part of the settings is drawn with this probability. */
+/** In the other runs, each part of the settings is drawn with this probability. */
 const DRAWN_SHARE = 0.5;
 
+/** Variables, by their names. */
 type Drawn = Readonly<Record<string, string>>;
 
-/** Settings that belong together are of one part, which has a random source of its own. */
+/** A part has the settings that belong together, and a random source of its own. */
 const PARTS: Readonly<Record<string, (random: Random) => Drawn>> = {
   hubs,
   answers,
@@ -29,21 +30,21 @@ export function drawnSettings(random: Random): Drawn {
 }
 
 const CONNECTIONS = [3, 3, 15];
-/** How often there are so many Hubs that nearly all connections have room. */
+/** The share of small Hubs with a high `HUBS_MAX`, so that nearly all connections find room in one. */
 const ROOM_SHARE = 0.5;
 
-/** Connections find Hubs full, are opened at others, and are refused where all are full. */
+/** Small Hubs: connections find them full, are opened at others, and are refused if all are full. */
 function hubs(random: Random): Drawn {
   const connections = { HUB_CONNECTIONS_MAX: String(random.pick(CONNECTIONS)) };
   return random.chance(ROOM_SHARE) ? { ...connections, HUBS_MAX: "16" } : connections;
 }
 
-/** The first: repetitions of a call come before and after its answer is forgotten. */
+/** With 2 s calls are repeated before and after their answers are forgotten. */
 function answers(random: Random): Drawn {
   return { IDEMPOTENCY_TTL_MS: String(random.pick([2000, 30_000])) };
 }
 
-/** Peers that stop are given up sooner, while others are only slow. */
+/** Peers that stop reading or sending for longer are closed; others go on in time. */
 function stalls(random: Random): Drawn {
   return { STALL_TIMEOUT_MS: String(random.pick([1000, 5000])) };
 }
@@ -52,7 +53,7 @@ function holders(random: Random): Drawn {
   return { HOLDER_TIMEOUT_MS: String(random.pick([3000, 60_000])) };
 }
 
-/** Many intervals in a run: unused semaphores are collected, and their statistics begin again. */
+/** Short intervals, and so many in a run: unused semaphores are collected, and statistics of the others begin again. */
 function statistics(random: Random): Drawn {
   return { YRMCDS_STATS_INTERVAL_MS: String(random.pick([10_000, 60_000])) };
 }

@@ -41,9 +41,9 @@ export interface RecordTerms {
   /** The object that owns a key, as `clocks` names it. */
   readonly objectOf: (key: string) => string;
   readonly idempotencyTtlMs: number;
-  /** Whether an answer may be of a second copy of the key's object, which a partition keeps alive. */
+  /** Whether an answer may come from a second copy of the key's object, which a partition keeps alive. */
   readonly mayBeStale?: (object: string, call: RecordCall) => boolean;
-  /** Whether a connection has ended in such a way that the server has certainly executed the writes that were sent over it. */
+  /** Whether a connection has ended in a way after which the server must have executed all writes that were sent over it. */
   readonly hasTaken?: (connection: number) => boolean;
   /** Whether an object had no room for records at some time. */
   readonly wasFull?: (object: string) => boolean;
@@ -82,7 +82,7 @@ const isRead = ({ operation }: RecordCall): boolean => READS.includes(operation.
 
 const ROWS: readonly string[] = ["insert", "set", "increment", "purge"];
 
-/** Whether the answer says for certain that the shard wrote a row then: a repeated one may be older. */
+/** Whether the answer proves that the shard wrote a row during the call. With an idempotency key the answer may be an older one. */
 const hasRow = (call: RecordCall): boolean =>
   ROWS.includes(call.operation.name) &&
   call.operation.once === undefined &&
@@ -116,8 +116,8 @@ function timesOf(
 const spanOf = ({ begun, ended }: RecordCall): MsSpan => ({ fromMs: begun.ms, toMs: ended!.ms });
 
 /**
- * Callers get times of the platform's clock. While a shard's time is ahead of it and runs slower, more of that is left of a record
- * than of the shard's: a ninth more, and no more than the shard is ahead.
+ * The call with the time left of its record by the shard's time; callers get it by the platform's clock. While a shard's time is
+ * ahead of that clock and passes more slowly, callers are told a longer time: by a ninth at most, and by no more than the shard is ahead.
  */
 function byObjectsTime(
   call: RecordCall,
@@ -136,7 +136,7 @@ function byObjectsTime(
   return { ...call, outcome: { ...outcome, record: { ...record, left: { fromMs: least, toMs } } } };
 }
 
-/** When the answer of a call may have been made: a repetition gets that of the first call. */
+/** The earliest time at which the answer of a call may have been made: a repeated call gets the answer of the first one. */
 function firstBegun(calls: readonly RecordCall[], { operation, begun }: RecordCall): number {
   const { once } = operation;
   if (once === undefined) return begun.ms;
@@ -144,8 +144,9 @@ function firstBegun(calls: readonly RecordCall[], { operation, begun }: RecordCa
 }
 
 /**
- * What a second copy of an object says of a record may be old; it can change none. So the answer may say nothing. An answer that is
- * kept for an idempotency key is a row, which a copy can't write.
+ * The call without what its answer says about the record, as the answer may come from a second copy of the object, whose records
+ * are old. A copy can't write rows. So the answer stays if it needed one: for a successful write, or to be kept under an
+ * idempotency key.
  */
 function withoutStale(call: RecordCall): RecordCall {
   if (!isAnswered(call)) return call;
@@ -158,7 +159,10 @@ function withoutStale(call: RecordCall): RecordCall {
   return { ...call, outcome: isWithoutEffect && !keeps ? "refused" : "unknown" };
 }
 
-/** Commands are told that there was no room. Frames of other dialects get the status of any refusal, so that it says nothing. */
+/**
+ * The call without its refusal, where that may only mean that the shard had no room. Commands have a code for that. In other
+ * dialects INSERT and SET get one status for every refusal, which then says nothing about the record.
+ */
 function withoutRefused(call: RecordCall): RecordCall {
   const { dialect, name } = call.operation;
   const isRefused = isAnswered(call) && call.outcome.success === false;
