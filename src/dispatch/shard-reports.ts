@@ -1,7 +1,7 @@
 /**
  * Reports of shards, in place of their answers. Where a namespace has many shards, what they are and have is read from the
- * Directory, which each shard tells once a minute while it is awake: to ask them would wake all. Only those without a report
- * are asked, which makes them report.
+ * Directory, which each shard tells once a minute while it is awake: to ask them would wake all. Only those without a report, or
+ * with an outdated one, are asked, which makes them report.
  */
 import type { ShardReport } from "../base/calls/shard.ts";
 import { presentMs } from "../base/clock.ts";
@@ -49,7 +49,7 @@ export async function readOrAsk<T>(
   const said = await Promise.all(
     shards.map.ranges.within(WHOLE).map(async (range): Promise<SaidOf<T>[]> => {
       const report = reports.get(range.from);
-      if (report === undefined)
+      if (report === undefined || isOutdated(report, nowMs))
         return await askedNow(shards.askWithin(range, async (shard) => await ask(shard, true)));
       const shard = shards.shardAt(range.from);
       return [{ shard, answer: read(asOf(report, nowMs)), reportedAtMs: report.atMs }];
@@ -72,9 +72,19 @@ async function reportsOf(
   return new Map(reports.map((report, i) => [ranges[i]!.from, report]));
 }
 
+/** How long a report holds that tells of what passes: the calls of a minute, or a split. */
+const PASSING_MS = 2 * MINUTE_MS;
+
+/**
+ * Whether a report tells of a split that is likely to be over. A shard reports the end of a split, but a restart or a failed
+ * call can lose that report, and a shard without requests makes no other.
+ */
+const isOutdated = ({ atMs, summary }: ShardReport, nowMs: number): boolean =>
+  summary.state.split !== null && nowMs - atMs > PASSING_MS;
+
 /** A report as it is to be read later: what it says of the minute before it is over. */
 function asOf(report: ShardReport, nowMs: number): ShardReport {
-  if (nowMs - report.atMs <= 2 * MINUTE_MS) return report;
+  if (nowMs - report.atMs <= PASSING_MS) return report;
   const { summary } = report;
   const { tally, limits, state } = summary;
   return {

@@ -12,6 +12,7 @@ import type { ShardReport } from "../../src/base/calls/shard.ts";
 import type { Directory } from "../../src/objects/channel/directory.ts";
 import { Figures } from "../../src/objects/shard/figures.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";
+import type { MinuteReport } from "../../src/engine/minute-report.ts";
 import { SHARD_REPORTS_GATHER_MS, SHARD_REST_MS } from "../../src/engine/sizes.ts";
 import type { Overview } from "../../src/wire/overview.ts";
 import type { Shards } from "../../src/wire/shards.ts";
@@ -119,6 +120,13 @@ class Space {
 const sumOf = (samples: readonly { value: number }[] | undefined): number =>
   (samples ?? []).reduce((sum, { value }) => sum + value, 0);
 
+/** Of a minute in which a shard had no request. */
+const noCounts = (): MinuteReport => ({
+  sinceMs: 0,
+  base: [0, 0, 0, 0, 0, 0],
+  minutes: [{ atMs: clock.ms, sums: [0, 0, 0, 0, 0, 0], limits: [] }],
+});
+
 /** Longer than the shards and the Directory wait, however busy the machine is. */
 const PATIENCE = { timeout: 40_000, interval: 200 };
 
@@ -183,6 +191,32 @@ describe("figures of a namespace with many shards", () => {
     expect(summary).toHaveBeenCalledTimes(SHARDS);
   });
 
+  it("a shard that has reported a split two minutes ago, and not its end, is asked, and then has reported it", async () => {
+    const space = new Space(MANY);
+    await space.fill();
+    await space.overview();
+    await scheduler.wait(100);
+    const reports: ShardReport[] = await space.directory.shardReports(false);
+    const { summary } = reports.find((report) => report.summary.state.range.from === 0)!;
+    const split = { at: 1000, attempt: 1, isGiven: true };
+    // The last that the shard says before it is reset: its next life has no split to end.
+    await space.directory.report(`${space.ns}/0`, noCounts(), null, {
+      atMs: clock.ms,
+      summary: { ...summary, state: { ...summary.state, split } },
+    });
+    const asked = vi.spyOn(Shard.prototype, "summary");
+    const splitting = async (): Promise<boolean> => (await space.overview()).shards[0]!.isSplitting;
+    expect(await splitting()).toBe(true);
+    clock.ms += 2 * MINUTE_MS;
+    expect(await splitting()).toBe(true);
+    expect(asked).not.toHaveBeenCalled();
+    clock.ms++;
+    expect(await splitting()).toBe(false);
+    await scheduler.wait(100);
+    expect(await splitting()).toBe(false);
+    expect(asked).toHaveBeenCalledTimes(1);
+  });
+
   it("no count of a metric goes down where a shard has lost its last counts, or the Directory its last reports", async () => {
     const space = new Space(MANY);
     await space.fill();
@@ -196,16 +230,10 @@ describe("figures of a namespace with many shards", () => {
     const reports: ShardReport[] = await space.directory.shardReports(false);
     const { summary } = reports[0]!;
     // What the shard says that has lost all its counts, but knows since when it counts.
-    await space.directory.report(
-      `${space.ns}/0`,
-      {
-        sinceMs: 0,
-        base: [0, 0, 0, 0, 0, 0],
-        minutes: [{ atMs: clock.ms, sums: [0, 0, 0, 0, 0, 0], limits: [] }],
-      },
-      null,
-      { atMs: clock.ms, summary: { ...summary, tally: new Float64Array(summary.tally.length) } },
-    );
+    await space.directory.report(`${space.ns}/0`, noCounts(), null, {
+      atMs: clock.ms,
+      summary: { ...summary, tally: new Float64Array(summary.tally.length) },
+    });
     expect(await counted()).toBe(before);
   });
 
