@@ -16,6 +16,7 @@ const PARTS: Readonly<Record<string, (random: Random) => Drawn>> = {
   stalls,
   holders,
   statistics,
+  memory,
 };
 
 /** @returns variables, without those that have their defaults */
@@ -56,4 +57,9 @@ function holders(random: Random): Drawn {
 /** Short intervals, and so many in a run: unused semaphores are collected, and statistics of the others begin again. */
 function statistics(random: Random): Drawn {
   return { YRMCDS_STATS_INTERVAL_MS: String(random.pick([10_000, 60_000])) };
+}
+
+/** The least there may be: a client fills it (`workloads/hoard.ts`). */
+function memory(): Drawn {
+  return { SHARD_BYTES_MAX: String(1 << 20) };
 }

@@ -269,7 +269,7 @@ export const REQUIRED: readonly string[] = [
   ...each(["storm"], ["Hubs"]),
   ...each(["connection cut", "slow reader"], ["exchange", "socket", "tcp"]),
   ...each(["call lost", "answer lost", "overload"], CALLS),
-  ...each(["refused"], ["connections_max tcp"]),
+  ...each(["refused"], ["connections_max tcp", "shard_full"]),
   ...each(["client gone"], ["exchange", "work ends", "work in waitUntil goes on"]),
   ...each(["broken frame", "close left unanswered"], ["socket"]),
   ...each(["slow network"], ["client", "object"]),

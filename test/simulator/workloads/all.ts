@@ -3,6 +3,7 @@ import type { Plan } from "../campaign/plan.ts";
 import type { Workload } from "../world.ts";
 import { Channels } from "./channels.ts";
 import { Counts } from "./counts.ts";
+import { Hoard } from "./hoard.ts";
 import { Limits } from "./limits.ts";
 import { Listings } from "./listings.ts";
 import { Records } from "./records.ts";
@@ -20,7 +21,7 @@ export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>>
   semaphores: (plan) => new Semaphores(plan),
 };
 
-/** They share the clients and the operations of the run; an operator splits shards beside them. */
+/** They share the clients and the operations of the run. An operator splits shards beside them, and a client fills small ones. */
 export function workloadsOf(plan: Plan): Workload[] {
   const { workloads } = plan;
   const share = {
@@ -32,5 +33,6 @@ export function workloadsOf(plan: Plan): Workload[] {
   if (plan.splits > 0) some.push(new Splits(plan));
   // Release 0.4.0 forgets its counts with each start.
   if (plan.release === "today") some.push(new Counts(plan));
+  if (plan.variables["SHARD_BYTES_MAX"] !== undefined) some.push(new Hoard(plan));
   return some;
 }
