@@ -25,6 +25,7 @@ import { shardMapOf } from "./known-maps.ts";
 import type { Holder } from "./holder.ts";
 import { NamespaceRequests } from "./namespace-requests.ts";
 import { shardStub } from "../base/stubs.ts";
+import { refuseUnknown } from "../base/unknown-method.ts";
 import { answerPublications } from "./publication.ts";
 import { Publisher } from "./publisher.ts";
 import { refuserFor } from "./refuser.ts";
@@ -164,7 +165,7 @@ export class Dispatch {
   async setClocksBack(): Promise<number[]> {
     const answers = await this.#shards.changeAll(async ({ placement, stub }, noteCall) => {
       noteCall();
-      return await stub().setClockBack(placement);
+      return await refuseUnknown(stub().setClockBack(placement));
     });
     return answers.map(({ answer }) => answer);
   }

@@ -79,7 +79,7 @@ export class LimitStates {
     return { state, expires };
   }
 
-  /** Puts back what was stored a moment ago, for which a full shard has had room; null for nothing. */
+  /** Puts back what was stored a moment ago, in the record that is there, also in a full shard; null for nothing. */
   putBack(key: StateKey, before: StoredState | null): void {
     const isThere = this.find(key) !== null;
     if (before !== null) {

@@ -100,6 +100,21 @@ export class Reservations {
     if (this.#find(stateKey, id)) this.#records.remove();
   }
 
+  /**
+   * Stores a mark for a key that has none, so that there is room for its first reservation's: `storeMark` must follow.
+   *
+   * @returns false when the shard has no room
+   */
+  addMark(stateKey: StateKey, { charged, endNs }: Pick<OpenCharge, "charged" | "endNs">): boolean {
+    this.#find(stateKey, MARK_ID);
+    return this.#set(stateKey, MARK_ID, [0, 0, 0, 0], charged, endNs);
+  }
+
+  /** Takes back a mark that was just added. */
+  removeMark(stateKey: StateKey): void {
+    this.remove(stateKey, MARK_ID);
+  }
+
   /** Notes with which cost an open reservation was settled. */
   settle(stateKey: StateKey, id: Uint8Array, cost: number): void {
     if (!this.#find(stateKey, id)) return;
@@ -123,9 +138,15 @@ export class Reservations {
     const mark = ledger.mark(key);
     if (mark === null && !ledger.hasMark(key)) return;
     const exists = this.#find(stateKey, MARK_ID);
-    const isSet = mark !== null && this.#setMark(stateKey, mark);
-    // Without room for it the reservations of the key would be spent after a restart, rather than given back wrongly.
-    if (!isSet && exists && this.#find(stateKey, MARK_ID)) this.#records.remove();
+    let isSet = false;
+    if (mark === null) {
+      if (exists) this.#records.remove();
+    } else {
+      // A state that becomes longer makes its mark longer by as much: without it, reservations would be spent after a restart.
+      this.#records.space.neverRefusing(() => {
+        isSet = this.#setMark(stateKey, mark);
+      });
+    }
     ledger.noteMark(key, isSet);
   }
 

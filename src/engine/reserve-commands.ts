@@ -92,6 +92,7 @@ export class ReserveCommands {
     const { charged, endNs } = charge;
     const place = ledger.nextPlace(key);
     const heldNs = ledger.stateEndNs(key);
+    const isFirst = !ledger.hasMark(key);
     if (
       !records.space.hasRoom(storedChargeBytes(charge)) ||
       !reservations.add(frame, id, charge, place)
@@ -99,9 +100,11 @@ export class ReserveCommands {
       throw new Refusal(SHARD_FULL);
     }
     try {
+      if (isFirst && !reservations.addMark(frame, charge)) throw new Refusal(SHARD_FULL);
       states.find(frame);
       states.store(frame, charged, ttlNs, endNs > heldNs ? endNs : heldNs);
     } catch (error) {
+      if (isFirst) reservations.removeMark(frame);
       reservations.remove(frame, id);
       throw error;
     }
@@ -155,13 +158,15 @@ export class ReserveCommands {
     if (open === null || stored === null) return stored;
     const changed = limiter.settle(stored, nowNs, by, open);
     const state = changed?.state ?? stored;
-    // Without room for the state nothing is settled, so the charge is closed behind it.
-    if (changed !== null) {
-      states.find(frame);
-      states.store(frame, state, changed.ttlNs, ledger.stateEndNs(key));
-    }
-    ledger.close(key, stored, { id: nameOf(id), units: 0 }, nowNs);
-    reservations.noteState(frame, key, state);
+    // A full shard takes it as well: what is not settled counts as spent.
+    records.space.neverRefusing(() => {
+      if (changed !== null) {
+        states.find(frame);
+        states.store(frame, state, changed.ttlNs, ledger.stateEndNs(key));
+      }
+      ledger.close(key, stored, { id: nameOf(id), units: 0 }, nowNs);
+      reservations.noteState(frame, key, state);
+    });
     return state;
   }
 

@@ -226,9 +226,10 @@ export class Segment {
     return Math.max(CAPACITY_MIN, Math.ceil(this.capacity * 1.5));
   }
 
-  /** Length that the arena has once it is made to hold `extra` more bytes. */
-  nextArenaBytes(extra: number): number {
-    return roomyBytes(this.arenaLive + extra);
+  /** Length that the arena has once it is made to hold `extra` more bytes. @param isExact it has no room to spare */
+  nextArenaBytes(extra: number, isExact = false): number {
+    const bytes = this.arenaLive + extra;
+    return isExact ? bytes : roomyBytes(bytes);
   }
 
   /** Moves all records to a table of another capacity. */

@@ -2,7 +2,7 @@
  * Space: the byte budget of a shard's records, and of the indexes beside their table.
  *
  * Where a record does not fit, expired records are removed first, at most once a second: only then is it refused. What is
- * given back to a limit is never refused: it makes a record that exists a few bytes longer.
+ * given back to a limit is never refused: it makes a record that exists a few bytes longer, and takes no more than those.
  * Keys are given as keyspace and bytes, like everywhere on the hot path: an object would be an allocation a request.
  */
 import type { Keyspace } from "../wire/keyspace.ts";
@@ -29,7 +29,7 @@ export class Space {
   readonly #clock: ShardClock;
   readonly #now: U64;
   #sweptAtMs = -Infinity;
-  /** The budget refuses nothing for now. */
+  /** Values may become longer beyond the budget for now. */
   #isOpen = false;
 
   /**
@@ -45,13 +45,15 @@ export class Space {
 
   /** The budget of now, in bytes. */
   get bytesMax(): number {
-    if (this.#isOpen) return Infinity;
     if (!this.isStretched) return this.#bytesMax;
     const stretched = this.#bytesMax + (this.#bytesMax >>> STRETCH_SHIFT);
     return Math.max(this.#bytesMax, Math.min(stretched, STRETCHED_BYTES_MAX));
   }
 
-  /** Does something that the budget must not refuse: what it adds is bounded otherwise. */
+  /**
+   * Does something in which no value of a record is refused that becomes longer: its caller sees to it that each can become longer
+   * by a few bytes only, however often.
+   */
   neverRefusing(act: () => void): void {
     this.#isOpen = true;
     try {
@@ -126,6 +128,10 @@ export class Space {
       this.#sweepAndFind(keyspace, bytes, at, length) &&
       table.resizeValue(valueBytes, bytesMax)
     ) {
+      return true;
+    }
+    if (this.#isOpen) {
+      table.lengthenValue(valueBytes);
       return true;
     }
     this.refused++;

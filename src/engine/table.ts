@@ -138,10 +138,22 @@ export class Table {
    * the table beyond `bytesMax`: the record is as it was.
    */
   resizeValue(valueBytes: number, bytesMax: number): boolean {
+    return this.#resizeValue(valueBytes, bytesMax, false);
+  }
+
+  /**
+   * Makes room for a longer value of the current record, a buffer, whatever the budget. The table grows by no more than the record
+   * has: room to spare would be filled with other records.
+   */
+  lengthenValue(valueBytes: number): void {
+    this.#resizeValue(valueBytes, Infinity, true);
+  }
+
+  #resizeValue(valueBytes: number, bytesMax: number, isExact: boolean): boolean {
     const oldBytes = this.segment.slots[this.slot + HIGH]!;
     // A value of less than half its room moves to a smaller one, if there is room to move to.
     if (valueBytes > oldBytes || valueBytes < oldBytes >>> 1) {
-      const hasMoved = this.#move(valueBytes, bytesMax);
+      const hasMoved = this.#move(valueBytes, bytesMax, isExact);
       if (!hasMoved && valueBytes > oldBytes) return false;
     }
     const { slots } = this.segment;
@@ -156,7 +168,7 @@ export class Table {
   }
 
   /** Moves the current record to arena bytes that fit another value, without copying the old one. */
-  #move(valueBytes: number, bytesMax: number): boolean {
+  #move(valueBytes: number, bytesMax: number, isExact: boolean): boolean {
     const { slots, arena } = this.segment;
     const meta = slots[this.slot + META]!;
     const length = keyLengthOf(meta);
@@ -164,7 +176,7 @@ export class Table {
     const keptBytes = length + this.#usageBytes;
     const kept = arena.slice(keyAt, keyAt + keptBytes);
     this.hash = slots[this.slot + HASH]!;
-    const hasRoom = this.#makeRoom(0, keptBytes + valueBytes, bytesMax);
+    const hasRoom = this.#makeRoom(0, keptBytes + valueBytes, bytesMax, isExact);
     // Making room may have split the segment, even when it failed in the end.
     this.slot = this.segment.find(this.hash, keyMeta(keyspaceOf(meta), length), kept, 0);
     if (!hasRoom) return false;
@@ -321,8 +333,12 @@ export class Table {
     return this.#directory[this.#depth === 0 ? 0 : hash >>> (32 - this.#depth)]!;
   }
 
-  /** Grows or splits until the segment of `hash` has the slots and arena bytes asked for. */
-  #makeRoom(slots: number, arenaBytes: number, bytesMax: number): boolean {
+  /**
+   * Grows or splits until the segment of `hash` has the slots and arena bytes asked for.
+   *
+   * @param isExact no segment splits for want of arena bytes, and its arena has none to spare
+   */
+  #makeRoom(slots: number, arenaBytes: number, bytesMax: number, isExact = false): boolean {
     for (;;) {
       const { segment } = this;
       const needsSlots = slots > 0 && segment.isFull;
@@ -334,6 +350,7 @@ export class Table {
         segment.depth < SEGMENT_SPLIT_DEPTH_MAX;
       const tooManyBytes =
         needsArena &&
+        !isExact &&
         segment.count > 1 &&
         segment.arenaLive - segment.count * this.#usageBytes + arenaBytes > SEGMENT_SPLIT_BYTES &&
         segment.depth < SEGMENT_SPLIT_BYTES_DEPTH_MAX;
@@ -345,7 +362,7 @@ export class Table {
       }
       const before = segment.bytes;
       const capacity = needsSlots ? segment.nextCapacity : segment.capacity;
-      const arena = needsArena ? segment.nextArenaBytes(arenaBytes) : segment.arena.length;
+      const arena = needsArena ? segment.nextArenaBytes(arenaBytes, isExact) : segment.arena.length;
       const after = capacity * SLOT_WORDS * 4 + arena;
       if (after > before && this.bytes + after - before > bytesMax) return false;
       if (needsSlots) segment.resizeSlots(capacity);

@@ -8,6 +8,7 @@ import * as operations from "../../src/wire/edge/operations.ts";
 import type { DrawRequest, DrawResult } from "../../src/wire/edge/operations.ts";
 import { edgeBatch, partsOf, uuidOfNumber } from "../support/frames/index.ts";
 import { fillUp } from "../support/engine/full.ts";
+import { isTaken } from "../support/engine/taken.ts";
 
 const NOW_MS = 1_700_000_040_000;
 const BUCKET = { strategy: "token_bucket", burst: 100, rate: 10 } as const;
@@ -325,6 +326,33 @@ describe("a malformed draw", () => {
     expect(shard.remaining(slow)).toBe(560);
     const settled = shard.call(operations.settle({ ...ADA, strategy: slow, id, cost: 0 }));
     expect(settled).toMatchObject({ remaining: 960 });
+  });
+
+  it("a full shard takes units back again and again, and has no more room for others by that", () => {
+    const bytesMax = 1 << 18;
+    const slow = { strategy: "token_bucket", burst: 1000, rate: 1 } as const;
+    const shard = new Shard(1, bytesMax);
+    const names = Array.from({ length: 50 }, (_, i) => `limit-${i}`);
+    const drawn = names.map((key) => shard.draw({ key, strategy: slow, cost: 400 }));
+    // What others store at each round: new values, and longer ones.
+    const others: number[] = [];
+    const store = (at: number, bytes: number): boolean =>
+      isTaken(() =>
+        shard.call(operations.set(`${at}`, new Uint8Array(bytes), { ttlMs: 3_600_000 })),
+      );
+    const fill = (): void => {
+      while (store(others.length, 200)) others.push(200);
+      for (const [at, bytes] of others.entries()) if (store(at, bytes + 8)) others[at]! += 8;
+    };
+    fill();
+    for (const [i, key] of names.entries()) {
+      shard.nowMs += 333;
+      // "600" becomes an amount with many digits.
+      shard.draw({ key, strategy: slow, cost: 1000, returns: back(drawn[i]!, 1) });
+      fill();
+    }
+    // Each amount became longer by up to 21 characters.
+    expect(shard.engine.figures.bytes).toBeLessThan(bytesMax + names.length * 32);
   });
 
   it("a draw that is refused for want of room has given back what it returns", () => {

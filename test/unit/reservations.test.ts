@@ -4,6 +4,8 @@ import { LIMIT_OUTCOMES, LimitRow } from "../../src/engine/limit-figures.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import type { LimitStrategy } from "../../src/wire/edge/limit.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
+import { fillUp } from "../support/engine/full.ts";
+import { isTaken } from "../support/engine/taken.ts";
 import { uuidOfNumber } from "../support/frames/index.ts";
 import { ReservingShard, START_MS } from "../support/rate-limits/reserving-shard.ts";
 
@@ -317,6 +319,45 @@ describe("the store of reservations", () => {
     }
     expect(granted).toBeGreaterThan(10);
     expect(shard.peek().remaining).toBe(1_000_000 - granted);
+  });
+
+  it("a reservation that a shard takes with the last room it has is settled after a restart, too", () => {
+    const outcomes = new Set<boolean>();
+    // Each round leaves a few bytes less than the one before.
+    for (let other = 0; other < 400; other += 4) {
+      const shard = new ReservingShard(BUCKET, 64 << 10);
+      shard.limit(600);
+      const set = (key: string, bytes: number): boolean =>
+        isTaken(() => shard.call(operations.set(key, new Uint8Array(bytes), { ttlMs: 3_600_000 })));
+      set("other", other);
+      for (let i = 0; set(`other ${i}`, 250); i++);
+      shard.call(operations.purge("other 0"));
+      shard.call(operations.purge("other 1"));
+      shard.nowMs += 333;
+      let id: string | null = null;
+      const isGranted = isTaken(() => ({ id } = shard.reserve(100)));
+      outcomes.add(isGranted);
+      const left = shard.peek().remaining;
+      shard.restart();
+      if (isGranted) shard.settle(id, 0);
+      expect(shard.peek().remaining, `${other}`).toBe(left + (isGranted ? 100 : 0));
+    }
+    expect(outcomes.size).toBe(2);
+  });
+
+  it("a full shard takes what is settled, though the state becomes longer", () => {
+    const shard = new ReservingShard(BUCKET, 64 << 10);
+    const { id } = shard.reserve(400);
+    fillUp(shard.engine, shard.nowMs);
+    shard.nowMs += 3333;
+    expect(shard.settle(id, 100)).toMatchObject({ remaining: 933, settled: 100 });
+  });
+
+  it("a full shard takes a refund, though the state becomes longer", () => {
+    const shard = new ReservingShard(BUCKET, 64 << 10);
+    shard.limit(950);
+    fillUp(shard.engine, shard.nowMs);
+    expect(shard.refund(100)).toMatchObject({ remaining: 150 });
   });
 
   it("one reservation is one decision in the figures of the limit, and settling it is none", () => {

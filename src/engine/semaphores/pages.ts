@@ -10,7 +10,7 @@ import { writePageEntry } from "../../wire/yrmcds/dump.ts";
 import { firstKeys, firstPage, visitKeys, type FirstKeysFound } from "../first-keys.ts";
 import { LiveFilter } from "../live.ts";
 import type { Records } from "../records.ts";
-import { KEY_AT, keyLengthOf, META, type Segment } from "../segment.ts";
+import { HASH, KEY_AT, keyLengthOf, META, type Segment } from "../segment.ts";
 import { U64 } from "../time.ts";
 import { HASH_END } from "../table.ts";
 import { Walk, type Steps } from "../walk.ts";
@@ -157,7 +157,10 @@ export class SemaphorePages {
       const segment = table.segmentAt(hash);
       if (!walk.take(segment)) break;
       const { slots, arena } = segment;
+      const from = hash;
       filter.forEach(segment, (slot) => {
+        // It was on a page from before a restart, after which the table has fewer segments.
+        if (slots[slot + HASH]! < from) return;
         const at = segment.valueAt(slot);
         const consumption = readU32(arena, at + CONSUMPTION);
         const maximum = readMaximum(arena, at, startMs);

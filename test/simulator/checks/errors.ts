@@ -30,8 +30,8 @@ const CODES: readonly string[] = ALL_CODES;
 const FAULTS_OF_OTHERS: readonly string[] = ["journal_failed", "charge_cancelled"];
 /** Those of an object that has another release than its caller. */
 const FAULTS_BETWEEN_RELEASES: readonly string[] = ["answer_version", "page_version"];
-/** What `String(error)` puts in front of a message. */
-const NAME = /^(?:\w*Error: )+/;
+/** What stands in front of a message: what `String(error)` puts there, and a door where a shard has refused its part of a call. */
+const PREFIX = /^(?:\w*Error: |a part was refused: )+/;
 /** An error of the language within another text, and what it says. */
 const OF_LANGUAGE = /\b(?:Type|Range|Reference|Syntax)Error: (.*)$/s;
 
@@ -68,4 +68,4 @@ function isRefusal(code: string, hasReleases: boolean): boolean {
 }
 
 const textOf = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).replace(NAME, "");
+  (error instanceof Error ? error.message : String(error)).replace(PREFIX, "");

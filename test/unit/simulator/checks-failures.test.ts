@@ -41,6 +41,10 @@ describe("errors", () => {
     ["one in a log", "Error: Network connection lost."],
     ["a disk that is full", "Error: journal_failed: Error: database or disk is full: SQLITE_FULL"],
     ["a refusal", new ThrottrError("shard_full", "no memory is left")],
+    [
+      "a part of a call that its shard has refused",
+      "Error: a part was refused: shards_unsettled: try again",
+    ],
     ["an object that was given up", new Error("no answer within 2000 ms")],
   ])("of faults are none: %s", (_, error) => {
     expect(isMistake(error, false)).toBe(false);
