@@ -351,8 +351,8 @@ describe("a malformed draw", () => {
       shard.draw({ key, strategy: slow, cost: 1000, returns: back(drawn[i]!, 1) });
       fill();
     }
-    // Each amount became longer by up to 21 characters.
-    expect(shard.engine.figures.bytes).toBeLessThan(bytesMax + names.length * 32);
+    // Values that grow may take an eighth more than the budget, and each amount became longer by up to 21 characters.
+    expect(shard.engine.figures.bytes).toBeLessThan(1.125 * bytesMax + names.length * 32);
   });
 
   it("a draw that is refused for want of room has given back what it returns", () => {
