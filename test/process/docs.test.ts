@@ -45,6 +45,8 @@ const DEPLOYS = "needs an account at Cloudflare; test/process/deploy.test.ts tri
 const SERVES = "installs packages or keeps running; test/process/serve.test.ts runs the command";
 const NAMES_ALL = "needs a secret; test/process/namespaces.test.ts runs the commands";
 const RUNS_ON = "keeps running; test/process/gateway.test.ts runs the command";
+const AS_ROOT = "changes the machine";
+const IN_DOCKER = "needs Docker";
 
 const { repository } = JSON.parse(readFileSync("package.json", "utf8")) as {
   repository: { url: string };
@@ -80,9 +82,10 @@ const NOT_RUN: Readonly<Record<string, string>> = {
     "names a Worker that has the server inside it; test/process/embedded.test.ts runs the command",
   "docs/operations.md: npx throttr-edge clock            # the lag of each shard":
     "names a deployment; test/process/cli.test.ts runs the command",
-  "docs/gateway.md: THROTTR_TOKEN=… npx throttr-edge gateway --url wss://throttr-edge.example.workers.dev":
+  "docs/gateway.md: (umask 077; TOKEN_SECRET=… npx throttr-edge token --ns my-app --ttl 365d > gateway-token)":
     RUNS_ON,
-  "docs/moving.md: throttr-edge export --url https://old.example.com --out backup.jsonl":
+  "docs/gateway.md: sudo useradd --system throttr-gateway": AS_ROOT,
+  "docs/moving.md: npx throttr-edge export --url https://old.example.com --out backup.jsonl":
     "names two deployments; test/process/transfer.test.ts runs the commands",
   'docs/semaphores.md: curl "$SERVER/v1/semaphores/gpu/leases" -H "Authorization: Bearer $TOKEN" -d \'{"maximum":4,"ttlMs":30000}\'':
     "names a deployment; test/pool/semaphores.test.ts asks the route",
@@ -94,9 +97,11 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'docs/self-hosting.md: npx throttr-edge serve --access open --tcp "9000=7.3, 9020=2"': SERVES,
   'docs/self-hosting.md: npx throttr-edge serve --tcp "9000=7.3/uint16@orders, 9001=7.3/uint64@orders, 9020=2@old" \\':
     SERVES,
-  "docs/self-hosting.md: docker build -t throttr-edge .": "needs Docker",
+  "docs/self-hosting.md: sudo install -d /opt/throttr-edge /etc/throttr-edge": AS_ROOT,
+  "docs/self-hosting.md: docker build -t throttr-edge .   # in the checkout": IN_DOCKER,
   "docs/self-hosting.md: docker run -d -p 127.0.0.1:8787:8787 -p 127.0.0.1:9000:9000 -v throttr-data:/data -e TOKEN_SECRET \\":
-    "needs Docker",
+    IN_DOCKER,
+  "docs/self-hosting.md: docker stop throttr": IN_DOCKER,
 };
 
 /** Code in TypeScript that is not type-checked, and why. */
@@ -154,6 +159,8 @@ beforeAll(async () => {
   const config = join(folder, "wrangler.toml");
   writeFileSync(config, configWithPorts(tcpPorts));
   const variables = { TOKEN_SECRET: "try-me" };
+  // The quick start of docs/self-hosting.md has made it before its first call.
+  writeFileSync(join(folder, "token-secret"), `${variables.TOKEN_SECRET}\n`);
   server = startServer({ config, port: HTTP_PORT, persistTo: join(folder, "state"), variables });
   await waitUntilReady(HTTP_PORT, Object.values(tcpPorts));
 });
