@@ -1,5 +1,5 @@
 /** `npm start`: the server on loopback, every door open, data kept in `.wrangler/state`. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { askServer, Claim, isHeld } from "../src/cli/serve/claim.ts";
 import { tryLock, type Lock } from "../src/cli/serve/lock.ts";
@@ -13,6 +13,7 @@ import {
   startServer,
 } from "./server.ts";
 import { startOptions, UsageError, type StartOptions } from "./start-options.ts";
+import { unopenedPortsWarning } from "./unopened-ports.ts";
 
 /** The name that service bindings know the server by: `name` of `wrangler.toml`. */
 const NAME = "throttr-edge";
@@ -41,10 +42,21 @@ endWithSignals(server);
 
 const isReady = await getReady(server, httpPort, openedPorts);
 if (isReady) console.log(bannerOf(options));
+const portsWarning = openedPorts.length === 0 ? null : unopenedPortsWarning(...configuration());
+if (isReady && portsWarning !== null) console.warn(portsWarning);
 if (isReady && holder !== null) {
   console.warn(`Workers that are bound to ${NAME} on this machine reach another server: ${holder}.
 When it has ended they reach this one, within a minute and a half.
 `);
+}
+
+/** The texts of `wrangler.toml` and `.dev.vars`. */
+function configuration(): [config: string, localVariables: string] {
+  const localVariables = join(ROOT, ".dev.vars");
+  return [
+    readFileSync(join(ROOT, "wrangler.toml"), "utf8"),
+    existsSync(localVariables) ? readFileSync(localVariables, "utf8") : "",
+  ];
 }
 
 function readOptions(): StartOptions {

@@ -80,6 +80,8 @@ const NOT_RUN: Readonly<Record<string, string>> = {
     NAMES_ALL,
   "docs/embedding.md: npx throttr-edge limits --url http://127.0.0.1:8787/throttr-edge --namespace my-app":
     "names a Worker that has the server inside it; test/process/embedded.test.ts runs the command",
+  "docs/embedding.md: export TOKEN_SECRET=$(openssl rand -base64 48)   # keep it: Cloudflare does not show it again":
+    DEPLOYS,
   "docs/operations.md: npx throttr-edge clock            # the lag of each shard":
     "names a deployment; test/process/cli.test.ts runs the command",
   "docs/gateway.md: (umask 077; TOKEN_SECRET=… npx throttr-edge token --ns my-app --ttl 365d > gateway-token)":
@@ -443,6 +445,24 @@ describe("the recipe", () => {
     for (let i = 0; i < 12; i++) statuses.push((await login(`c${i}`, "x")).status);
     expect(statuses.slice(0, 8)).toEqual(Array.from({ length: 8 }, () => 401));
     expect(statuses).toContain(429);
+  });
+
+  it("the recipe An address as a key limits the addresses of a /64 together", async () => {
+    const recipe = await start("An address as a key");
+    const ask = async (address: string): Promise<number> =>
+      (await drained(fetch(recipe, { headers: { "cf-connecting-ip": address } }))).status;
+    const statuses: number[] = [];
+    for (const address of [
+      "2001:db8:0:1::1",
+      "2001:db8:0:1::2",
+      "2001:db8::1:2:3:4:5",
+      "2001:db8:0:1:ffff::",
+    ])
+      statuses.push(await ask(address));
+    expect(statuses).toEqual([200, 200, 200, 429]);
+    for (const address of ["2001:db8:0:2::1", "2001:db8::1", "::1", "192.0.2.1", "192.0.2.2"])
+      expect(await ask(address)).toBe(200);
+    for (const status of [200, 200, 429]) expect(await ask("192.0.2.1")).toBe(status);
   });
 
   it("the recipe API quotas by plan counts by key and plan", async () => {

@@ -92,6 +92,16 @@ it("a SIGTERM to npm ends the server, too", async () => {
   await expect.poll(() => isGroupAlive(start.process.pid!), ENDED).toBe(false);
 });
 
+it("npm start names the ports of TCP_PORTS that it does not open", async () => {
+  const root = checkout("ports");
+  writeFileSync(join(root, ".dev.vars"), "TCP_PORTS=9000=7.3, 9071=7.1/uint16\n");
+  const start = new Start(root, "--port", String(HTTP_PORT), "--tcp-offset", String(OFFSET));
+  await start.ready();
+  await expect
+    .poll(() => start.output)
+    .toContain("does not open these ports of TCP_PORTS: 9071=7.1/uint16.");
+});
+
 it("two checkouts run side by side, and the second one says which has the name", async () => {
   const first = new Start(
     checkout("two"),
