@@ -78,6 +78,8 @@ export class Auditor {
   readonly #hubs: Sample<HubFigures>[] = [];
   readonly #begunMs = new Map<SimulatedObject, number>();
   readonly #bytesMost = new Map<SimulatedObject, number>();
+  /** Of each shard, the number of its last attempt at a split, and how many there were. */
+  readonly #attempts = new Map<SimulatedObject, { last: number; count: number }>();
   #restless: RunningLife[] | null = null;
 
   constructor(run: Audited) {
@@ -115,11 +117,23 @@ export class Auditor {
         timesRungAgain: object.timesRungAgain,
         lives: object.livesBegun,
         offers: object.late.callersOf("adopt"),
+        splits: this.#splitsOf(object),
         clockSteps: clocks.stepCount(nameOf(object)),
         elapsedMs: at.ms - begunMs + AUDIT_MS,
       };
       this.#shards.push({ subject: object.disk.name, at, figures });
     }
+  }
+
+  /** Attempts at a split that a shard has begun; one that was split off may have begun the first before it was seen. */
+  #splitsOf(object: SimulatedObject): number {
+    const attempt = attemptOf(object);
+    const isSplitOff = SPLIT_NAME.test(object.name);
+    const before = this.#attempts.get(object) ?? { last: attempt, count: isSplitOff ? 1 : attempt };
+    // It begins anew with the number of another offer.
+    const count = before.count + Math.max(0, attempt - before.last);
+    this.#attempts.set(object, { last: attempt, count });
+    return count;
   }
 
   #lookAtHub({ life, disk: { name } }: SimulatedObject): void {
@@ -230,6 +244,13 @@ export class Auditor {
       directories: of("Directory"),
     };
   }
+}
+
+/** The highest attempt at a split that a shard has begun, or was born with. */
+function attemptOf({ disk: { database } }: SimulatedObject): number {
+  if (!database.hasTable("shard")) return 0;
+  const [row] = database.ownRows("SELECT attempt FROM shard");
+  return Number(row?.[0] ?? 0);
 }
 
 /** The first generation of a shard that a split has made begins with the rows that it was sent. */

@@ -37,6 +37,8 @@ export interface ShardFigures {
   readonly lives: number;
   /** Lives of another shard that have offered it a range: it begins anew for each. */
   readonly offers: number;
+  /** Splits that it has begun, with those that were given up. */
+  readonly splits: number;
   /** How often its clock was set. */
   readonly clockSteps: number;
   /** Since the first life began. */
@@ -126,6 +128,8 @@ const STRETCH = 5 / 4;
 const CUT_ROWS = 5;
 /** Rows of a shard's first use: its tables, its row, the note of shard 0 and the list of namespaces. */
 const FIRST_ROWS = 16;
+/** The begin of a split, the part that is given, and what others are told of it. */
+const SPLIT_ROWS = 4;
 /** A life writes again what a crash has taken of the cut under way. */
 const LIFE_ROWS = 8;
 const ALARM_INTERVAL_MS = 1000;
@@ -199,7 +203,10 @@ function rowsMax(figures: ShardFigures, snapshotRows: number, sizes: BudgetSizes
   const forcedRows = forcedCuts * (snapshotRows + CUT_ROWS);
   const lifeRows = figures.lives * (LIFE_ROWS + snapshotRows);
   const firstRows = FIRST_ROWS * (1 + figures.offers);
-  return commitRows + cutRows + forcedRows + figures.alarmsSet + lifeRows + firstRows;
+  // What it has given is cut out of its journal.
+  const splitRows = figures.splits * (SPLIT_ROWS + snapshotRows + CUT_ROWS);
+  const ownRows = figures.alarmsSet + lifeRows + firstRows + splitRows;
+  return commitRows + cutRows + forcedRows + ownRows;
 }
 
 export function checkGroupBudgets(

@@ -58,7 +58,7 @@ function isExplained(error: unknown, hasReleases: boolean): boolean {
   if (hasReleases && BETWEEN_RELEASES.some((known) => text.startsWith(known))) return true;
   const inner = OF_LANGUAGE.exec(text)?.[1];
   if (inner !== undefined && !OF_PLATFORM.some((known) => inner.startsWith(known))) return false;
-  return isRefusal(ThrottrError.from(error).code, hasReleases);
+  return [error, text].some((each) => isRefusal(ThrottrError.from(each).code, hasReleases));
 }
 
 function isRefusal(code: string, hasReleases: boolean): boolean {

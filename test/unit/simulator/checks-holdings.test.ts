@@ -1469,6 +1469,7 @@ describe("the checker of budgets", () => {
     timesRungAgain: 0,
     lives: 1,
     offers: 0,
+    splits: 0,
     clockSteps: 0,
     elapsedMs: 60_000,
   };
@@ -1519,6 +1520,13 @@ describe("the checker of budgets", () => {
 
   it("accepts alarms that are set anew after the platform has rung them too early", () => {
     expect(checkAll({ shard: { alarmsSet: 63, timesRungAgain: 2 } })).toBe("");
+  });
+
+  it("accepts the rows of each split of a shard and a snapshot after it, and refuses a row above these", () => {
+    expect(checkAll({ shard: { splits: 10, rowsWritten: 1196 + 190 } })).toBe("");
+    expect(checkAll({ shard: { splits: 10, rowsWritten: 1196 + 191 } })).toContain(
+      "1387 rows written, at most 1386 are promised",
+    );
   });
 
   it("accepts a table for each time that a shard was offered a range, and refuses a row above these", () => {
