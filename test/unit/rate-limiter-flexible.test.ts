@@ -224,6 +224,24 @@ describe("the limiter", () => {
     expect(await named("")).toHaveLength(3 * keys.length);
   });
 
+  it("a keyPrefix that is changed later has counters of its own, one for each key", async () => {
+    const limiter = limiterOf({ keyPrefix: "login attempts" });
+    await limiter.consume("203.0.113.7");
+    limiter.keyPrefix = "a";
+    for (const key of ["203.0.113.7", "198.51.113.7"]) {
+      expect((await limiter.consume(key)).consumedPoints).toBe(1);
+      expect((await limiter.get(key))!.consumedPoints).toBe(1);
+    }
+    const { records } = await server.client.exportPage();
+    expect(records.map(({ key }) => decoder.decode(key as Uint8Array)).toSorted()).toEqual([
+      "a:198.51.113.7",
+      "a:203.0.113.7",
+      "login attempts:203.0.113.7",
+    ]);
+    limiter.keyPrefix = "x".repeat(128);
+    await expect(limiter.consume("a")).rejects.toMatchObject({ code: "configuration_invalid" });
+  });
+
   it("keyPrefix has at most 127 bytes of well-formed text", () => {
     expect(() => limiterOf({ keyPrefix: "x".repeat(127) })).not.toThrow();
     for (const keyPrefix of ["x".repeat(128), "ü".repeat(64), "\ud800"]) {

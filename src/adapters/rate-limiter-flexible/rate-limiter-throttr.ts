@@ -89,8 +89,6 @@ const Base: typeof RateLimiterStoreAbstract = StoreAbstract;
 export class RateLimiterThrottr extends Base {
   readonly #throttr: PointsBackend;
   readonly #calls: BoundedCalls;
-  /** Begins the name of each record. Only the key behind it is encoded, so that rights to a prefix reach all of them. */
-  readonly #prefix: string;
 
   /**
    * @throws Error without a `storeClient`; ThrottrError `option_invalid`; RateLimitError `configuration_invalid` for a
@@ -103,8 +101,7 @@ export class RateLimiterThrottr extends Base {
     if (storeClient == null) throw new Error("storeClient is not set");
     this.#throttr = storeClient;
     this.#calls = new BoundedCalls({ timeoutMs });
-    const { keyPrefix } = this;
-    this.#prefix = keyPrefix === "" ? "" : checkPrefix(keyPrefix, "keyPrefix", ":");
+    this.#prefix();
   }
 
   // The names and parameters of these four are those of the library, which calls them.
@@ -153,8 +150,19 @@ export class RateLimiterThrottr extends Base {
   }
 
   async #call<Answer>(rlKey: Key, call: (record: string) => Promise<Answer>): Promise<Answer> {
-    const record = await recordKey(this.#prefix, String(rlKey).slice(this.#prefix.length));
+    const record = await recordKey(this.#prefix(), this.parseKey(String(rlKey)));
     return await this.#calls.run(async () => await call(record));
+  }
+
+  /**
+   * The beginning of the name of each record, of the present `keyPrefix`: the library lets its users change that. Only the key
+   * behind it is encoded, so that rights to a prefix reach all records.
+   *
+   * @throws RateLimitError `configuration_invalid`
+   */
+  #prefix(): string {
+    const { keyPrefix } = this;
+    return keyPrefix === "" ? "" : checkPrefix(keyPrefix, "keyPrefix", ":");
   }
 }
 
