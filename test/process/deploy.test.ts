@@ -213,19 +213,32 @@ describe("throttr-edge deploy from the package", () => {
   });
 });
 
-it("a variable that is given by its new name replaces the one that release 0.4.0 has deployed by its old name", () => {
+describe("variables that release 0.4.0 had by another name", () => {
   const own = mkdtempSync(join(folder, "renamed-"));
-  const deployed = { COUNTER_ENABLE: "off", COUNTER_CONNECTIONS_MAX: "0" };
-  const varsOf = (given: Readonly<Record<string, string>>): object => {
-    const config = writePackageConfig(own, "throttr-edge", given);
-    const { vars } = JSON.parse(readFileSync(config, "utf8")) as { vars: object };
-    // `keep_vars`: what the configuration does not name stays.
-    return { ...deployed, ...vars };
-  };
-  expect(parseSettings(varsOf({ YRMCDS_ENABLE: "on" })).YRMCDS_ENABLE).toBe("on");
-  expect(varsOf({ SHARDS: "4" })).toEqual({ ...deployed, SHARDS: "4" });
-  const both = { COUNTER_ENABLE: "on", YRMCDS_ENABLE: "on" };
-  expect(varsOf(both)).toMatchObject(both);
+
+  /** The variables of the server after some deployments, each with the variables of its flags. */
+  function deployed(...deployments: readonly Readonly<Record<string, string>>[]): object {
+    return deployments.reduce((before, given) => {
+      const config = writePackageConfig(own, "throttr-edge", given);
+      const { vars } = JSON.parse(readFileSync(config, "utf8")) as { vars: object };
+      // `keep_vars`: what the configuration does not name stays.
+      return { ...before, ...vars };
+    });
+  }
+
+  it("a variable that is given by its new name replaces the one that release 0.4.0 has deployed by its old name", () => {
+    const before = { COUNTER_ENABLE: "off", COUNTER_CONNECTIONS_MAX: "0" };
+    expect(parseSettings(deployed(before, { YRMCDS_ENABLE: "on" })).YRMCDS_ENABLE).toBe("on");
+    expect(deployed(before, { SHARDS: "4" })).toEqual({ ...before, SHARDS: "4" });
+  });
+
+  it("a variable that is given by its old name replaces the one that was deployed by its new name", () => {
+    const before = { YRMCDS_ENABLE: "on" };
+    expect(parseSettings(deployed(before, { COUNTER_ENABLE: "off" })).YRMCDS_ENABLE).toBe("off");
+    expect(deployed(before, { COUNTER_ENABLE: "" })).toEqual({ ...before, COUNTER_ENABLE: "" });
+    const both = { COUNTER_ENABLE: "off", YRMCDS_ENABLE: "off" };
+    expect(parseSettings(deployed(before, both)).YRMCDS_ENABLE).toBe("off");
+  });
 });
 
 describe("the deploy button", () => {

@@ -5,17 +5,19 @@
  */
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { RENAMED_VARIABLES } from "../../base/settings.ts";
+import { oldNamesIn, RENAMED_VARIABLES } from "../../base/settings.ts";
 import { ASSETS_FOLDER, packageFolder, WORKER_FILE } from "../package-folder.ts";
 import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from "../serve/configuration.ts";
 
 /**
- * The former names of variables, with empty values: a deployment of release 0.4.0 has set them, and wrangler keeps what is not
- * named. Two names of a variable with different values are refused by the server.
+ * Variables under their present names; the former ones are empty. wrangler keeps what a configuration does not name, so a
+ * variable under both names would have two values, and the server refuses different ones.
  */
-function emptyOldNames(variables: Readonly<Record<string, string>>): Record<string, string> {
-  const old = Object.entries(RENAMED_VARIABLES).filter(([, name]) => name in variables);
-  return Object.fromEntries(old.map(([variable]) => [variable, ""]));
+function presentNames(variables: Readonly<Record<string, string>>): Record<string, string> {
+  const given = oldNamesIn(variables).map(({ variable, name }) => [name, variables[variable]!]);
+  const present = { ...variables, ...(Object.fromEntries(given) as Record<string, string>) };
+  const old = Object.entries(RENAMED_VARIABLES).filter(([, name]) => name in present);
+  return { ...present, ...Object.fromEntries(old.map(([variable]) => [variable, ""])) };
 }
 
 const CLASSES = ["Shard", "Hub", "Channel", "Directory"];
@@ -23,7 +25,8 @@ const CLASSES = ["Shard", "Hub", "Channel", "Directory"];
 /**
  * Writes the configuration and the Worker into a folder.
  *
- * @param variables they take the place of those of before; variables that are not among them stay as they are deployed
+ * @param variables they take the place of those of before; variables that are not among them stay as they are deployed. An old
+ * and a new name of one variable have the same value, which the caller checks
  * @returns the path of the configuration
  */
 export function writePackageConfig(
@@ -46,7 +49,7 @@ export function writePackageConfig(
     upload_source_maps: true,
     observability: { enabled: true },
     keep_vars: true,
-    vars: { ...emptyOldNames(variables), ...variables },
+    vars: presentNames(variables),
     durable_objects: {
       bindings: CLASSES.map((className) => ({
         name: className.toUpperCase(),
