@@ -1,13 +1,13 @@
 /** What a load does when the server goes silent. */
 import { describe, expect, it } from "vitest";
-import { runLoad, type LoadResult } from "../../src/cli/bench/load.ts";
+import { runLoad, type LoadOptions, type LoadResult } from "../../src/cli/bench/load.ts";
 import type { Transport } from "../../src/client/transport/transport.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { ENGINE_START_MS } from "../support/client/engine-client.ts";
 import { EngineTransport } from "../support/client/engine-transport.ts";
 
-/** A server that answers so many messages, and then nothing any more. */
-function silentAfter(messages: number): Transport {
+/** A server that answers so many messages, each after a while, and then nothing any more. */
+function silentAfter(messages: number, delayMs = 0): Transport {
   const hashKey = { low: 1, high: 2 };
   const engine = new Engine({ hashKey, bytesMax: 8 << 20, isCounting: false });
   const { exchange } = new EngineTransport(engine, ENGINE_START_MS);
@@ -18,7 +18,9 @@ function silentAfter(messages: number): Transport {
       return {
         send: (message) => {
           if (left-- <= 0) return;
-          setImmediate(() => void exchange(message).then((replies) => events.received(replies)));
+          setTimeout(() => {
+            void exchange(message).then((replies) => events.received(replies));
+          }, delayMs);
         },
         ping: () => {},
         close: () => {},
@@ -31,6 +33,7 @@ async function run(
   transport: Transport,
   timeoutMs: number,
   signal = new AbortController().signal,
+  end: LoadOptions["end"] = { durationMs: 50 },
 ): Promise<LoadResult> {
   const options = {
     type: "update" as const,
@@ -40,7 +43,7 @@ async function run(
     ttlMs: 60_000,
     connections: 1,
     depth: 1,
-    end: { durationMs: 50 },
+    end,
     warmUpMs: 0,
     timeoutMs,
   };
@@ -52,6 +55,22 @@ describe("a load on a server that goes silent", () => {
     const { measurement, notRemoved } = await run(silentAfter(3), 100);
     expect(measurement.requests).toBe(2);
     expect(notRemoved?.message).toBe("timeout: the server did not answer within 100 ms");
+  });
+
+  it("a number of requests ends without a reply for the timeout, and keeps the measurement", async () => {
+    const never = new AbortController().signal;
+    const { measurement, notRemoved } = await run(silentAfter(3), 100, never, { requests: 1000 });
+    expect(measurement.requests).toBe(2);
+    expect(notRemoved?.message).toBe("timeout: the server did not answer within 100 ms");
+  });
+
+  it("a number of requests may take longer than the timeout where replies come", async () => {
+    const never = new AbortController().signal;
+    const server = silentAfter(Infinity, 30);
+    const { measurement, notRemoved } = await run(server, 150, never, { requests: 10 });
+    expect(measurement.requests).toBe(10);
+    expect(measurement.durationMs).toBeGreaterThan(150);
+    expect(notRemoved).toBeNull();
   });
 
   it("an interruption ends the wait for the server, and keeps the measurement", async () => {

@@ -15,7 +15,10 @@ export interface LoadOptions extends FrameOptions {
   readonly end: { readonly requests: number } | { readonly durationMs: number };
   /** Time at the start that is not measured, in milliseconds. */
   readonly warmUpMs: number;
-  /** How long connections may take to open, and the server to answer before and after the measurement. */
+  /**
+   * How long connections may take to open, and the server to answer before and after the measurement. A number of requests ends
+   * after as long without any reply.
+   */
   readonly timeoutMs: number;
 }
 
@@ -103,6 +106,9 @@ class Load {
   #underWay = 0;
   /** Resolves when all requests that may be sent were answered. */
   readonly #drained = Promise.withResolvers<void>();
+  /** Ends a number of requests when no reply has come for the timeout; each reply begins it anew. */
+  #silence: NodeJS.Timeout | undefined;
+  #isSilent = false;
 
   constructor(transport: Transport, options: LoadOptions) {
     this.#options = options;
@@ -124,7 +130,7 @@ class Load {
 
   /** Puts the load on the server and measures it. */
   async run(onProgress: OnProgress, signal: AbortSignal): Promise<LoadResult> {
-    const { depth, warmUpMs, end } = this.#options;
+    const { depth, warmUpMs, end, timeoutMs } = this.#options;
     const lost = Promise.race(this.#connections.map((connection) => connection.lost));
     this.#isMeasuring = warmUpMs === 0;
     let startMs = performance.now();
@@ -145,6 +151,12 @@ class Load {
       PROGRESS_INTERVAL_MS,
     );
     const isOver = new AbortController();
+    if ("requests" in end) {
+      this.#silence = setTimeout(() => {
+        this.#isSilent = true;
+        isOver.abort();
+      }, timeoutMs);
+    }
     try {
       // An interruption ends it, too: what was measured until then counts.
       const durationMs = "requests" in end ? Infinity : end.durationMs;
@@ -153,6 +165,7 @@ class Load {
     } finally {
       isOver.abort();
       clearInterval(timer);
+      clearTimeout(this.#silence);
     }
     const measurement = this.#measured(performance.now() - startMs, bytesBefore);
     onProgress(1, this.#replies);
@@ -178,6 +191,7 @@ class Load {
     };
     // Once for all replies of a message, so that the next requests leave in one message, too.
     connection.onReceived = () => {
+      this.#silence?.refresh();
       const count = answered;
       answered = 0;
       if (count > 0) this.#sendOn(connection, count, onReply);
@@ -231,12 +245,14 @@ class Load {
     };
   }
 
-  /** Waits for what is under way, and removes what was made for the load. */
+  /** Waits for what is under way, and removes what was made for the load. @throws ThrottrError `timeout`, `aborted` */
   async #end(lost: Promise<never>, signal: AbortSignal | null): Promise<void> {
+    const { timeoutMs } = this.#options;
     this.#isEnding = true;
+    if (this.#isSilent) throw notWithin(timeoutMs, SILENT);
     if (this.#underWay === 0) this.#drained.resolve();
     const answered = Promise.race([this.#drained.promise, lost]);
-    await awaitWithin(answered, this.#options.timeoutMs, signal, SILENT);
+    await awaitWithin(answered, timeoutMs, signal, SILENT);
     for (const connection of this.#connections) connection.onReceived = () => {};
     await this.#share(this.#frames.cleanUp, signal);
   }
@@ -290,10 +306,7 @@ async function awaitWithin<T>(
 ): Promise<T> {
   const { promise: ended, reject } = Promise.withResolvers<never>();
   const interrupt = (): void => reject(new ThrottrError("aborted", "the load was interrupted"));
-  const timer = setTimeout(
-    () => reject(new ThrottrError("timeout", `${failure} within ${timeoutMs} ms`)),
-    timeoutMs,
-  );
+  const timer = setTimeout(() => reject(notWithin(timeoutMs, failure)), timeoutMs);
   signal?.addEventListener("abort", interrupt);
   if (signal?.aborted === true) interrupt();
   try {
@@ -303,3 +316,6 @@ async function awaitWithin<T>(
     signal?.removeEventListener("abort", interrupt);
   }
 }
+
+const notWithin = (timeoutMs: number, failure: string): ThrottrError =>
+  new ThrottrError("timeout", `${failure} within ${timeoutMs} ms`);
