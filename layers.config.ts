@@ -22,7 +22,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   testing: ["wire", "client"],
   dashboard: ["wire", "client"],
   embedded: ["wire", "engine", "base", "dispatch", "objects", "worker", "client"],
-  cli: ["wire", "engine", "base", "dispatch", "worker", "client", "ratelimit"],
+  cli: ["wire", "base", "dispatch", "worker", "client", "ratelimit"],
 };
 
 /** The folders of the server. Its clock is one file, in whose place the build for tests puts another. */

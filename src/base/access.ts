@@ -10,6 +10,12 @@ const OR = " or ";
 
 /** IDs by which tokens can be revoked: 1 to 64 characters of ASCII without spaces. */
 export const TOKEN_ID = /^[!-~]{1,64}$/;
+/**
+ * How long ago a token that is revoked may have expired, in ms. The clocks of a caller and of the server differ, and a token may
+ * expire while it is revoked: a day covers both. An end in seconds, read as milliseconds, is decades ago, and the ID would leave the
+ * list at once.
+ */
+export const EXPIRED_AGO_MS_MAX = 86_400_000;
 
 /** Which token gave an access. It is stored with each connection, where few bytes are left. */
 export interface TokenMark {

@@ -11,12 +11,6 @@ export const REVOKED_TOKENS_MAX = 1000;
 export const KEPT_AFTER_EXPIRY_MS = 60_000;
 /** A token may have been issued by a clock that is this far ahead. */
 export const ISSUED_AHEAD_MS = 5000;
-/**
- * How long ago a token that is revoked may have expired, in ms. The clocks of a caller and of the server differ, and a token may
- * expire while it is revoked: a day covers both. An end in seconds, read as milliseconds, is decades ago, and the ID would leave the
- * list at once.
- */
-export const EXPIRED_AGO_MS_MAX = 86_400_000;
 
 /** A token that is revoked by its ID. */
 export interface RevokedToken {

@@ -7,7 +7,7 @@
 import { randomBytes } from "node:crypto";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { sign } from "hono/jwt";
-import { EXPIRED_AGO_MS_MAX } from "../../engine/revocations.ts";
+import { EXPIRED_AGO_MS_MAX } from "../../base/access.ts";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
 import { durationMsOf } from "../duration.ts";
 import { UsageError } from "../failure.ts";

@@ -1,14 +1,10 @@
 /** Routes about revoked tokens: of a namespace, or those for all namespaces. */
 import * as v from "valibot";
-import { TOKEN_ID } from "../../base/access.ts";
+import { EXPIRED_AGO_MS_MAX, TOKEN_ID } from "../../base/access.ts";
 import { presentMs } from "../../base/clock.ts";
 import { reportFailure } from "../../base/failure.ts";
 import { directoryStub } from "../../base/stubs.ts";
-import {
-  EXPIRED_AGO_MS_MAX,
-  ISSUED_AHEAD_MS,
-  REVOKED_TOKENS_MAX,
-} from "../../engine/revocations.ts";
+import { ISSUED_AHEAD_MS, REVOKED_TOKENS_MAX } from "../../engine/revocations.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Caller } from "../caller.ts";
 import { expireRevocations } from "../revocations.ts";
