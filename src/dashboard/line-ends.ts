@@ -1,7 +1,7 @@
 /** Line ends of a text that a form has changed: a field of several lines has LF alone. */
 
-/** Whether some lines of a text end with CRLF or CR, and others do not: a changed text can't keep that. */
-export const hasMixedEnds = (text: string): boolean => text.includes("\r") && !isCrlf(text);
+/** Whether a changed text can't keep its line ends, because they are neither all LF nor all CRLF. */
+export const losesEnds = (text: string): boolean => text.includes("\r") && !isCrlf(text);
 
 const isCrlf = (text: string): boolean => !/(?<!\r)\n|\r(?!\n)/.test(text);
 

@@ -26,7 +26,7 @@ import {
 import { formatBytes, formatCount, formatMoment } from "../format.ts";
 import { notify, useLoaded } from "../hooks.ts";
 import { limiterStateOf, type LimiterState } from "../limiter-state.ts";
-import { hasMixedEnds, withEndsOf } from "../line-ends.ts";
+import { losesEnds, withEndsOf } from "../line-ends.ts";
 import { learnClock } from "../server-clock.ts";
 import { lacksScope, type Session } from "../session.ts";
 import { integerOf, ttlOf, type Fields } from "../strategies.ts";
@@ -323,7 +323,8 @@ function LimiterFields({ state }: { readonly state: LimiterState }) {
 }
 
 const NOT_TEXT = "The current value is not text. Saving replaces all of it.";
-const MIXED_ENDS = "The lines of this value end in different ways. A changed value has LF only.";
+const ENDS_LOST =
+  "The lines of this value end neither all with LF nor all with CRLF. A changed value has LF only.";
 
 /** Saves a value only if the record still holds the value that was read. */
 function ValueForm({
@@ -334,7 +335,7 @@ function ValueForm({
   onCancel,
 }: PartProps & { readonly record: BufferRecord; readonly onCancel: () => void }) {
   const text = utf8Of(record.value);
-  const hint = text === null ? NOT_TEXT : hasMixedEnds(text) ? MIXED_ENDS : null;
+  const hint = text === null ? NOT_TEXT : losesEnds(text) ? ENDS_LOST : null;
   const set = async (fields: Fields): Promise<void> => {
     const { applied } = await throttr.compareAndSet(recordKey, {
       expected: record.value,
