@@ -308,7 +308,7 @@ ${bindings("durable_objects.bindings")}${bindings("env.eu.durable_objects.bindin
 
 describe("the Worker's module", () => {
   const edited = (text: string, prefix = ""): string => {
-    const edit = withExportLine(text, "src/index.ts", prefix);
+    const edit = withExportLine(text, "src/index.ts", prefixed(prefix));
     return edit.kind === "edited" ? edit.text : edit.kind;
   };
 
@@ -345,6 +345,8 @@ ${MODULE}`;
     `import { throttrEdge } ${PACKAGE}export const { Shard, Hub } = throttrEdge();\n`,
     `import { throttrEdge } ${PACKAGE}const { Shard } = throttrEdge();\nexport { Shard };\n`,
     `import { throttrEdge } ${PACKAGE}const edge = throttrEdge({ classes: { Shard: "My" } });\nexport const My = edge.Shard;\n`,
+    `import { throttr } ${PACKAGE}export { Shard, Hub, Channel, Directory } from "./objects";\n`,
+    `import { throttr } ${PACKAGE}import { Shard, Hub, Channel, Directory } from "./objects";\nexport { Shard, Hub };\nexport { Channel, Directory };\n`,
   ])("a module that exports Throttr's classes is left as it is: %j", (text) => {
     expect(edited(text + MODULE)).toBe("present");
   });
@@ -385,6 +387,11 @@ ${MODULE}`;
   ])("a module with a class of the same name is refused: %s", (line) => {
     expect(() => edited(`${line}\n${MODULE}`)).toThrow("src/index.ts has a class Hub already");
     expect(edited(`${line}\n${MODULE}`, "Throttr")).toContain("Hub: ThrottrHub");
+  });
+
+  it("a class of the same name is refused in a module that imports from the package, too", () => {
+    const text = `import { throttr } ${PACKAGE}export { Hub } from "./hub";\n${MODULE}`;
+    expect(() => edited(text)).toThrow("src/index.ts has a class Hub already");
   });
 
   it.each([
@@ -433,6 +440,35 @@ describe("the command init", () => {
     const renamed = folderWith({ "wrangler.json": named, "src/index.ts": MODULE });
     const { printed } = await init(renamed, "--yes", "--class-prefix", "My");
     expect(printed.err).not.toContain("import { routeThrottr, throttr }");
+  });
+
+  it.each([
+    ['import { throttr, type Throttr } from "throttr-edge/worker";\n', "routeThrottr"],
+    ['import api, { throttr } from "./throttr";\n', "routeThrottr"],
+    [
+      'import { throttrEdge } from "throttr-edge/worker";\nexport const { Shard, throttr } = throttrEdge();\n',
+      "routeThrottr",
+    ],
+    [
+      '// import { throttr } from "throttr-edge/worker";\nimport { guard } from "throttr-edge/fetch";\n',
+      "routeThrottr, throttr",
+    ],
+  ])("init leaves out of the lines of a first limit what %j has", async (head, names) => {
+    const path = folderWith({ "wrangler.json": config, "src/index.ts": head + MODULE });
+    const { err } = (await init(path, "--yes")).printed;
+    expect(err).toContain(`import { ${names} } from "throttr-edge/worker";`);
+    expect(err.includes('import { guard } from "throttr-edge/fetch"')).toBe(
+      !head.includes("guard"),
+    );
+  });
+
+  it("init says which imports the lines for classes with other names replace", async () => {
+    const text = `import { Throttr, throttr } from "throttr-edge/worker";\n${MODULE}`;
+    const path = folderWith({ "wrangler.json": config, "src/index.ts": text });
+    const { err } = (await init(path, "--yes", "--class-prefix", "My")).printed;
+    expect(err).toContain('that "main" names instead, in place of its imports of throttr:\n');
+    expect(err).toContain("throttr, routeThrottr } = throttrEdge({");
+    expect(err).not.toMatch(/import \{[^}]*throttr\b/);
   });
 
   it("init without --yes shows the changes and writes nothing where no person can be asked", async () => {
@@ -492,6 +528,55 @@ describe("the command init", () => {
     expect(read(path, "src/index.ts")).toBe(`${MODULE}\n${LINE}`);
     expect(read(path, "src/staging.ts")).toBe(`${MODULE}\n${LINE}`);
     expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
+  });
+
+  const withStaging = config.replace(
+    " }",
+    ', "env": { "staging": { "main": "src/staging.ts" } } }',
+  );
+  const edge = (prefix: string) =>
+    `import { throttrEdge } from "throttr-edge/worker";\nexport const { Shard: ${prefix}Shard, Hub: ${prefix}Hub } = throttrEdge({\n  classes: { Shard: "${prefix}Shard", Hub: "${prefix}Hub" },\n});\n`;
+
+  it("a module gets the line for the classes that another module of the Worker exports", async () => {
+    const path = folderWith({
+      "wrangler.json": withStaging,
+      "src/index.ts": MODULE,
+      "src/staging.ts": edge("My") + MODULE,
+    });
+    expect(await init(path, "--yes")).toMatchObject({ exitCode: 0 });
+    expect(read(path, "src/index.ts")).toContain(
+      "export const { Shard: MyShard, Hub: MyHub, throttr, routeThrottr } = throttrEdge({\n" +
+        '  classes: { Shard: "MyShard", Hub: "MyHub" },\n});\n',
+    );
+    expect(read(path, "wrangler.json")).toContain('"MyHub"');
+    expect(read(path, "wrangler.json")).not.toMatch(/"Shard"|Directory/);
+    expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
+  });
+
+  it.each([edge("Other"), LINE])(
+    "modules of a Worker that export different classes are refused: %j",
+    async (line) => {
+      const path = folderWith({
+        "wrangler.json": withStaging,
+        "src/index.ts": edge("My") + MODULE,
+        "src/staging.ts": line + MODULE,
+      });
+      const { exitCode, printed } = await init(path, "--yes");
+      expect(exitCode).toBe(2);
+      expect(printed.err).toMatch(
+        /^throttr-edge: class_taken: src\/index\.ts exports Throttr's classes as MyShard, MyHub, and src\/staging\.ts as /,
+      );
+      expect(read(path, "wrangler.json")).toBe(withStaging);
+    },
+  );
+
+  it("init finds classes that a module exports by way of another file", async () => {
+    const text = `import { throttr } from "throttr-edge/worker";\nexport { Shard, Hub, Channel, Directory } from "./objects";\n${MODULE}`;
+    const path = folderWith({ "wrangler.json": config, "src/index.ts": text });
+    expect(await init(path, "--yes")).toMatchObject({ exitCode: 0 });
+    expect(read(path, "wrangler.json")).toContain('"Directory"');
+    expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
+    expect(read(path, "src/index.ts")).toBe(text);
   });
 
   it.each([

@@ -22,7 +22,7 @@ import {
 } from "../init/additions.ts";
 import { configPathIn, readConfig, textWith } from "../init/config-file.ts";
 import { diffOf } from "../init/diff.ts";
-import { classesIn, exportLines, hasClasses } from "../init/main-file.ts";
+import { classesIn, exportLines, hasClasses, namesIn } from "../init/main-file.ts";
 import { assertMains, mainEdit, mainsOf, type Main } from "../init/mains.ts";
 import { DEV_PORT, newProject } from "../init/new-project.ts";
 import { nextSteps } from "../init/next-steps.ts";
@@ -111,20 +111,23 @@ async function configPlan(
   const mains = mainsOf(config, path);
   const exported = mains.map(({ text }) => classesIn(text ?? ""));
   mains.forEach((main, at) => assertPrefix(options.classPrefix, exported[at]!, main.shown));
+  assertAlike(mains, exported);
   const prefix = options.classPrefix ?? prefixIn(config) ?? "";
+  const classes = exported.find(exportsAny) ?? prefixed(prefix);
   const additions = missingIn(config, shown, {
-    classes: exported.find(exportsAny) ?? prefixed(prefix),
+    classes,
     raisesDate: await raisesDate(invocation, options, oldDatesOf(config)),
     hasExportLine: mains.some(({ text }) => text !== null && hasClasses(text)),
   });
   const main = assertMains(mains, shown);
-  const edits = mains.map((one) => editOf(one, prefix));
+  const edits = mains.map((one) => editOf(one, classes));
   const changes = [
     { path, before: file.text, after: textWith(file, additions) },
     ...edits.flatMap(({ change }) => change ?? []),
   ].filter(({ before, after }) => before !== after);
   const module = edits[0]!.note === null ? main.shown : "your module";
-  const next = changes.length === 0 ? [] : nextSteps(config.name, module, prefix !== "");
+  const declared = namesIn(`${main.text ?? ""}\n${exportLines(classes)}`);
+  const next = changes.length === 0 ? [] : nextSteps(config.name, module, declared);
   return { changes, notes: [...edits.flatMap(({ note }) => note ?? []), ...next] };
 }
 
@@ -135,19 +138,31 @@ interface ModuleEdit {
 }
 
 /** @throws UsageError `class_taken` */
-function editOf(main: Main, prefix: string): ModuleEdit {
-  const { path, shown, field, text } = main;
-  const edit = mainEdit(main, shownPath(path), prefix);
+function editOf(main: Main, classes: ClassNames): ModuleEdit {
+  const { path, text } = main;
+  const edit = mainEdit(main, shownPath(path), classes);
   switch (edit.kind) {
     case "present":
       return { change: null, note: null };
     case "edited":
       return { change: { path, before: text, after: edit.text }, note: null };
-    case "unsafe": {
-      const where = `Add to ${shown}, or to a module that "${field}" names instead:`;
-      return { change: null, note: [`${edit.reason}. ${where}`, "", exportLines(prefix)] };
-    }
+    case "unsafe":
+      return { change: null, note: linesToAdd(main, edit.reason, classes) };
   }
+}
+
+/** For the person who changes a module. A name that it imports, and that the lines declare, would be declared twice. */
+function linesToAdd(
+  { shown, field, text }: Main,
+  reason: string,
+  classes: ClassNames,
+): readonly string[] {
+  const lines = exportLines(classes);
+  const declared = namesIn(lines);
+  const twice = namesIn(text ?? "").filter((name) => declared.includes(name));
+  const instead = twice.length === 0 ? "" : `, in place of its imports of ${twice.join(", ")}`;
+  const where = `Add to ${shown}, or to a module that "${field}" names instead${instead}:`;
+  return [`${reason}. ${where}`, "", lines];
 }
 
 /**
@@ -163,6 +178,23 @@ function assertPrefix(prefix: string | undefined, exported: ClassNames, main: st
   throw new UsageError(
     "class_taken",
     `${main} has Throttr's class ${other[0]} already, as ${other[1]}: leave --class-prefix out`,
+  );
+}
+
+/**
+ * Refuses modules that export different classes: the configuration declares the same ones for all of them.
+ *
+ * @param exported by each of the modules
+ * @throws UsageError `class_taken`
+ */
+function assertAlike(mains: readonly Main[], exported: readonly ClassNames[]): void {
+  const first = exported.findIndex(exportsAny);
+  const namesOf = (at: number): string => Object.values(exported[at]!).join(", ");
+  const other = exported.findIndex((own, at) => exportsAny(own) && namesOf(at) !== namesOf(first));
+  if (other === -1) return;
+  throw new UsageError(
+    "class_taken",
+    `${mains[first]!.shown} exports Throttr's classes as ${namesOf(first)}, and ${mains[other]!.shown} as ${namesOf(other)}: init declares the same classes for both, so export them alike`,
   );
 }
 

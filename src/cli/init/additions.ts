@@ -19,6 +19,10 @@ export type ClassNames = Readonly<Partial<Record<ClassName, string>>>;
 /** Whether a Worker exports any of the classes. */
 export const exportsAny = (classes: ClassNames): boolean => Object.keys(classes).length > 0;
 
+/** Whether a Worker has classes under other names than those of the package. */
+export const hasOwnNames = (classes: ClassNames): boolean =>
+  Object.entries(classes).some(([name, own]) => name !== own);
+
 /** All classes, with a prefix. */
 export const prefixed = (prefix: string): ClassNames =>
   Object.fromEntries(CLASSES.map((name) => [name, prefix + name]));

@@ -1,7 +1,8 @@
 /**
  * Throttr's classes that a module exports, as far as its text says so.
  *
- * They come from the package itself, from a call of `throttrEdge`, or by way of names that the module has for either.
+ * They come from the package itself, from a call of `throttrEdge`, or by way of names that the module has for either. A list
+ * with the names of all four, in a module that names the package, has them by way of another file.
  */
 import { CLASSES, type ClassNames } from "./additions.ts";
 
@@ -17,6 +18,7 @@ const LOCAL = [
   new RegExp(String.raw`\bimport\s*\{([^}]*)\}${FROM}`, "g"),
   /\bconst\s*\{([^}]*)\}\s*=\s*throttrEdge\b/g,
 ];
+const DECLARED = [/\bimport\s*(?:\w+\s*,\s*)?\{([^}]*)\}\s*from\b/g, LOCAL[1]!];
 const LOCAL_EXPORTED = /\bexport\s*\{([^}]*)\}(?!\s*from\b)/g;
 const ALL_EXPORTED = new RegExp(String.raw`\bexport\s*\*${FROM}`);
 /** `const edge = throttrEdge(…); export const Shard = edge.Shard` */
@@ -35,7 +37,7 @@ export function exportedClasses(code: string): ClassNames {
       local.has(before) ? [after] : [],
     ),
     ...(callsThrottrEdge(code) ? [...code.matchAll(FIELD_EXPORTED)].map(([, name]) => name) : []),
-    ...(ALL_EXPORTED.test(code) ? CLASSES : []),
+    ...(ALL_EXPORTED.test(code) || listsAll(code) ? CLASSES : []),
   ]);
   return Object.fromEntries(
     CLASSES.flatMap((name) => {
@@ -56,6 +58,16 @@ export function mayExportClasses(code: string): boolean {
   const imported = itemsOf(code, LOCAL).map(({ before }) => before.replace(/^type\s+/, ""));
   const hasClass = CLASSES.some((name) => imported.includes(name));
   return hasClass || callsThrottrEdge(code) || /\bexport\s*\*|\bimport\s*\*/.test(code);
+}
+
+/** The names that a module imports, or has of a call of `throttrEdge`. @param code without comments */
+export const declaredNames = (code: string): readonly string[] =>
+  itemsOf(code, DECLARED).map(({ after }) => after);
+
+/** Whether the lists of exports have the names of all classes. One of them alone may be another's class. */
+function listsAll(code: string): boolean {
+  const listed = listedExports(code);
+  return CLASSES.every((name) => listed.includes(name));
 }
 
 const callsThrottrEdge = (code: string): boolean => /\bthrottrEdge\b/.test(code);

@@ -4,8 +4,14 @@
  * The module is read as text, because a parser of TypeScript would be larger than this command line. So it is edited
  * only where the text leaves no doubt; elsewhere a person gets the line to add.
  */
-import { CLASSES, classTaken, exportsAny, type ClassNames } from "./additions.ts";
-import { exportedClasses, listedExports, mayExportClasses, MODULE } from "./exported-classes.ts";
+import { classTaken, exportsAny, hasOwnNames, type ClassNames } from "./additions.ts";
+import {
+  declaredNames,
+  exportedClasses,
+  listedExports,
+  mayExportClasses,
+  MODULE,
+} from "./exported-classes.ts";
 
 /** What to do with a module. */
 export type MainEdit =
@@ -13,19 +19,24 @@ export type MainEdit =
   | { readonly kind: "edited"; readonly text: string }
   | { readonly kind: "unsafe"; readonly reason: string };
 
-/** The lines that export the classes. */
-export function exportLines(prefix: string): string {
-  if (prefix === "") return `export { ${CLASSES.join(", ")} } from "${MODULE}";\n`;
-  const names = CLASSES.map((name) => `${name}: "${prefix}${name}"`);
-  const classes = CLASSES.map((name) => `${name}: ${prefix}${name}`);
+/** The lines that export classes. For names of the Worker's own they declare `throttr` and `routeThrottr`, too. */
+export function exportLines(classes: ClassNames): string {
+  if (!hasOwnNames(classes)) {
+    return `export { ${Object.values(classes).join(", ")} } from "${MODULE}";\n`;
+  }
+  const names = Object.entries(classes).map(([name, own]) => `${name}: "${own}"`);
+  const exported = Object.entries(classes).map(([name, own]) => `${name}: ${own}`);
   return [
     `import { throttrEdge } from "${MODULE}";`,
-    `export const { ${classes.join(", ")}, throttr, routeThrottr } = throttrEdge({`,
+    `export const { ${exported.join(", ")}, throttr, routeThrottr } = throttrEdge({`,
     `  classes: { ${names.join(", ")} },`,
     `});`,
     ``,
   ].join("\n");
 }
+
+/** The names that a module imports, or has of a call of `throttrEdge`, by its text. */
+export const namesIn = (text: string): readonly string[] => declaredNames(withoutComments(text));
 
 /** Throttr's classes that a module exports, by its text. */
 export const classesIn = (text: string): ClassNames => exportedClasses(withoutComments(text));
@@ -40,20 +51,21 @@ export function hasClasses(text: string): boolean {
  * Adds the line behind the imports at the head of a module, or at its end when it has none there.
  *
  * @param file for messages
+ * @param classes those to export, by the names that the Worker has them under
  * @throws UsageError `class_taken` when the module exports a class of such a name
  */
-export function withExportLine(text: string, file: string, prefix: string): MainEdit {
+export function withExportLine(text: string, file: string, classes: ClassNames): MainEdit {
   const code = withoutComments(text);
   if (exportsAny(exportedClasses(code))) return { kind: "present" };
   // The lines for other names import what the module may have imported.
-  if (mayExportClasses(code) || (prefix !== "" && code.includes(MODULE))) {
+  if (mayExportClasses(code) || (hasOwnNames(classes) && code.includes(MODULE))) {
     return {
       kind: "unsafe",
       reason: `${file} names ${MODULE}, but this command finds no export of its classes there`,
     };
   }
-  for (const name of CLASSES) {
-    if (exportsName(code, prefix + name)) throw classTaken(prefix + name, file);
+  for (const name of Object.values(classes)) {
+    if (exportsName(code, name)) throw classTaken(name, file);
   }
   if (!/^\s*export\s+default\b|\bas\s+default\b/m.test(code)) {
     return {
@@ -62,7 +74,7 @@ export function withExportLine(text: string, file: string, prefix: string): Main
     };
   }
   const newLine = text.includes("\r\n") ? "\r\n" : "\n";
-  const lines = exportLines(prefix).replaceAll("\n", newLine);
+  const lines = exportLines(classes).replaceAll("\n", newLine);
   const at = endOfImports(code);
   if (at === 0) return { kind: "edited", text: `${text.trimEnd()}${newLine}${newLine}${lines}` };
   const rest = text.slice(at);

@@ -2,7 +2,7 @@
 import { dirname, extname, resolve } from "node:path";
 import { UsageError } from "../failure.ts";
 import { textIfThere } from "../files.ts";
-import type { WranglerConfig } from "./additions.ts";
+import type { ClassNames, WranglerConfig } from "./additions.ts";
 import { withExportLine, type MainEdit } from "./main-file.ts";
 
 /** Modules that can export classes. */
@@ -76,10 +76,11 @@ function readMain(main: string, field: string, configPath: string): Main {
  * What to do with a module.
  *
  * @param file for messages
+ * @param classes those to export, by the names that the Worker has them under
  * @throws UsageError `class_taken`
  */
-export function mainEdit({ text }: Main, file: string, prefix: string): MainEdit {
-  if (text !== null) return withExportLine(text, file, prefix);
+export function mainEdit({ text }: Main, file: string, classes: ClassNames): MainEdit {
+  if (text !== null) return withExportLine(text, file, classes);
   return {
     kind: "unsafe",
     reason: "the Worker's own module is not one that this command can edit",

@@ -7,7 +7,7 @@ import { COMPATIBILITY_DATE } from "../serve/configuration.ts";
 import { UsageError } from "../failure.ts";
 import { textIfThere } from "../files.ts";
 import { toolsFor } from "../tools.ts";
-import { CLASSES } from "./additions.ts";
+import { CLASSES, prefixed } from "./additions.ts";
 import { exportLines } from "./main-file.ts";
 import { readConfig, textWith } from "./config-file.ts";
 import { isObject, type Addition, type ConfigObject } from "./json.ts";
@@ -161,7 +161,7 @@ import { guard } from "throttr-edge/fetch";
 import { fixedWindow, RateLimiter } from "throttr-edge/ratelimit";
 ${prefix === "" ? 'import { routeThrottr, throttr } from "throttr-edge/worker";\n' : ""}
 // The objects that keep the counts: see "exports" in wrangler.jsonc.
-${exportLines(prefix)}
+${exportLines(prefixed(prefix))}
 const limiter = new RateLimiter({
   throttr: throttr({ namespace: "${name}" }),
   name: "api",

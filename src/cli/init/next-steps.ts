@@ -1,24 +1,37 @@
 /** What a person does after `init` has put Throttr into a Worker: the lines of a first limit, and how to run it. */
+import { MODULE } from "./exported-classes.ts";
 import { DEV_PORT, OPEN } from "./new-project.ts";
+
+/** What the lines of a first limit import. */
+const IMPORTS: Readonly<Record<string, readonly string[]>> = {
+  "throttr-edge/dashboard": ["dashboard"],
+  "throttr-edge/fetch": ["guard"],
+  "throttr-edge/ratelimit": ["RateLimiter", "tokenBucket"],
+  [MODULE]: ["routeThrottr", "throttr"],
+};
 
 /**
  * The lines to print.
  *
  * @param worker its name in the configuration, which becomes the namespace; any where it has none
  * @param main the Worker's module, as a person writes its path
- * @param isOwn the module makes `throttr` and `routeThrottr` itself, for classes with names of its own
+ * @param declared names that the module has already
  */
-export function nextSteps(worker: string | undefined, main: string, isOwn: boolean): string[] {
+export function nextSteps(
+  worker: string | undefined,
+  main: string,
+  declared: readonly string[],
+): string[] {
   const namespace = worker ?? "my-app";
-  const imported = isOwn ? [] : ['import { routeThrottr, throttr } from "throttr-edge/worker";'];
+  const imports = Object.entries(IMPORTS).flatMap(([module, names]) => {
+    const missing = names.filter((name) => !declared.includes(name));
+    return missing.length === 0 ? [] : [`import { ${missing.join(", ")} } from "${module}";`];
+  });
   return [
     `Next: paste a first limit into ${main}, above "export default":`,
     "",
     ...[
-      'import { dashboard } from "throttr-edge/dashboard";',
-      'import { guard } from "throttr-edge/fetch";',
-      'import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";',
-      ...imported,
+      ...imports,
       "",
       "const limiter = new RateLimiter({",
       `  throttr: throttr({ namespace: "${namespace}" }),`,
