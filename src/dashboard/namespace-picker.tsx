@@ -47,16 +47,10 @@ export function NamespaceList({
 }) {
   const [filter, setFilter] = useState("");
   const listed = useLoaded(async (signal) => await readNames(session, signal), [session]);
-  const [refusal, setRefusal] = useState<ThrottrError | null>(null);
+  const [refusal, choose] = useChoice(session, onChosen);
   const { names, isWhole } = listed.value ?? NOTHING;
   const found = names.filter((name) => name.includes(filter));
   const isNew = NAME.test(filter) && !names.includes(filter);
-  const choose = (name: string): void => {
-    void chooseNamespace(session, name).then((refused) => {
-      setRefusal(refused);
-      if (refused === null) onChosen();
-    });
-  };
   return (
     <div class="stack">
       <Search
@@ -99,20 +93,40 @@ export function NamespaceList({
 /** For a screen without anything to show: namespaces with records, which may be the ones that were looked for. */
 export function OtherNamespaces({ session }: { readonly session: Session }) {
   const listed = useLoaded(async (signal) => await readNames(session, signal), [session]);
+  const [refusal, choose] = useChoice(session, () => {});
   const names = (listed.value ?? NOTHING).names.filter((name) => name !== session.grant.namespace);
   if (names.length === 0) return null;
   return (
-    <p>
-      Other namespaces with records:{" "}
-      {names.slice(0, OTHERS_MAX).map((name, i) => (
-        <span key={name}>
-          {i === 0 ? "" : ", "}
-          <Opener text={name} onOpen={() => void chooseNamespace(session, name)} />
-        </span>
-      ))}
-      {names.length > OTHERS_MAX ? ` and ${formatCount(names.length - OTHERS_MAX)} more` : ""}.
-    </p>
+    <>
+      <p>
+        Other namespaces with records:{" "}
+        {names.slice(0, OTHERS_MAX).map((name, i) => (
+          <span key={name}>
+            {i === 0 ? "" : ", "}
+            <Opener text={name} onOpen={() => choose(name)} />
+          </span>
+        ))}
+        {names.length > OTHERS_MAX ? ` and ${formatCount(names.length - OTHERS_MAX)} more` : ""}.
+      </p>
+      <Failure error={refusal} />
+    </>
   );
+}
+
+/** Opens the namespace that is chosen, or says why the server refused the last one. */
+function useChoice(
+  session: Session,
+  onChosen: () => void,
+): [refusal: ThrottrError | null, choose: (name: string) => void] {
+  const [refusal, setRefusal] = useState<ThrottrError | null>(null);
+  const choose = (name: string): void => {
+    void chooseNamespace(session, name).then((outcome) => {
+      if (outcome === "superseded") return;
+      setRefusal(outcome);
+      if (outcome === null) onChosen();
+    });
+  };
+  return [refusal, choose];
 }
 
 const NOTHING: Names = { names: [], isWhole: true };

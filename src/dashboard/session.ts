@@ -54,13 +54,29 @@ export type SessionState =
 
 export const sessionStore = new Store<SessionState>({ status: "checking" });
 
+/** An attempt to open a session. */
+interface Attempt {
+  /** The namespace that the address named when it began; null: none. */
+  readonly addressed: string | null;
+}
+
+/** The latest attempt: what comes of an earlier one has no effect, as the user has chosen something else since. */
+let latest: Attempt = { addressed: null };
+
+const beginAttempt = (): Attempt => (latest = { addressed: namespaceInAddress() });
+
+/** What came of an attempt: null where the session is open, else the error, or that a later attempt has taken its place. */
+export type Outcome = ThrottrError | null | "superseded";
+
 /** Opens the dashboard with the token of this tab, or without one; in the namespace that the address names. */
 export async function openSession(): Promise<void> {
   const [token, namespace] = [readToken(), namespaceInAddress()];
   if (namespace === null) return void (await signIn(token));
+  const attempt = beginAttempt();
   try {
-    await enter(credentialsFor(token, namespace));
+    await enter(attempt, credentialsFor(token, namespace));
   } catch (thrown) {
+    if (attempt !== latest) return;
     const error = ThrottrError.from(thrown, "failed");
     // Most often the token is for one namespace: then that one is shown, or the reason why not.
     if (TOKEN_CODES.includes(error.code)) await signIn(token);
@@ -73,20 +89,24 @@ export function listenToNamespace(): void {
   addEventListener("popstate", () => {
     const { value } = sessionStore;
     const namespace = namespaceInAddress();
-    if (value.status !== "open" || namespace === null) return;
+    if (namespace === null) return;
+    if (value.status === "checking") return void openSession();
+    if (value.status !== "open") return;
     if (namespace !== value.session.grant.namespace) void openSession();
+    // The address has left the namespace of the latest attempt. A link to a screen keeps the namespace, and what was chosen.
+    else if (namespace !== latest.addressed) beginAttempt();
   });
 }
 
 /**
  * Opens another namespace, with a token for all of them or on a server that lets anyone in to any.
  *
- * @returns why not; the session that was open then goes on
+ * @returns the error where the server refused it; the session that was open then goes on
  */
 export async function chooseNamespace(
   { token, grant, mustChoose }: Session,
   name: string,
-): Promise<ThrottrError | null> {
+): Promise<Outcome> {
   return await signIn(credentialsFor(token, name), () => {
     // Back leads to the namespace that was open, which the address need not have named.
     if (!mustChoose) putNamespaceInAddress(grant.namespace);
@@ -106,16 +126,17 @@ export async function signOut(): Promise<void> {
  * Opens the dashboard with a token, or without one, and keeps it for this tab if the server takes it.
  *
  * @param nameInAddress changes the address before the session opens
- * @returns why it is not taken; a session that was open before then goes on
+ * @returns the error where the server refused it; a session that was open before then goes on
  */
 export async function signIn(
   token: string | null,
   nameInAddress = renameInAddress,
-): Promise<ThrottrError | null> {
+): Promise<Outcome> {
+  const attempt = beginAttempt();
   try {
-    await enter(token, nameInAddress);
-    return null;
+    return await enter(attempt, token, nameInAddress);
   } catch (thrown) {
+    if (attempt !== latest) return "superseded";
     const { value } = sessionStore;
     const error = ThrottrError.from(thrown, "failed");
     if (value.status === "open") return error;
@@ -131,14 +152,19 @@ export async function signIn(
 }
 
 /** @throws ThrottrError as the server refuses the token */
-async function enter(token: string | null, nameInAddress = renameInAddress): Promise<void> {
+async function enter(
+  attempt: Attempt,
+  token: string | null,
+  nameInAddress = renameInAddress,
+): Promise<null | "superseded"> {
   const grant = await jsonOf<Grant>({ token }, "/v1/access");
   // Local servers send no header `date`, and not every screen gets another time.
   learnClock(grant.atMs);
   const others = token === null ? await namespacesInstead(grant) : [];
+  if (attempt !== latest) return "superseded";
   if (others.length === 1) {
     putNamespaceInAddress(others[0]!);
-    return await enter(credentialsFor(token, others[0]!));
+    return await enter(attempt, credentialsFor(token, others[0]!));
   }
   const { value } = sessionStore;
   keepToken(token);
@@ -146,6 +172,7 @@ async function enter(token: string | null, nameInAddress = renameInAddress): Pro
   const mustChoose = grant.namespace === ALL || others.length > 1;
   sessionStore.set({ status: "open", session: sessionOf(token, grant, mustChoose) });
   if (value.status === "open") await value.session.throttr.close();
+  return null;
 }
 
 /** An address that names a namespace names the one that the server gives. */

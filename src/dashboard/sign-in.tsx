@@ -7,7 +7,7 @@ import { Button, Failure, Field, Form } from "./controls/index.ts";
 import { useEffect } from "./effect.ts";
 import { isUnreached } from "./rights.ts";
 import { NamespaceList } from "./namespace-picker.tsx";
-import { openSession, signIn, signOut, type Session } from "./session.ts";
+import { openSession, signIn, signOut, type Outcome, type Session } from "./session.ts";
 
 /** Makes a token with all scopes, in lines that fit. */
 const TOKEN_COMMAND = `TOKEN_SECRET=… npx throttr-edge token \\
@@ -27,9 +27,10 @@ interface SignInProps {
 
 export function SignIn({ session, error, onLeave }: SignInProps) {
   const [refusal, setRefusal] = useState<ThrottrError | null>(error);
-  const done = (refused: ThrottrError | null): void => {
-    setRefusal(refused);
-    if (refused === null) onLeave();
+  const done = (outcome: Outcome): void => {
+    if (outcome === "superseded") return;
+    setRefusal(outcome);
+    if (outcome === null) onLeave();
   };
   if (session === null && !takesTokens()) return <SessionMissing />;
   return (

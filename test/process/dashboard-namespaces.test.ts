@@ -8,6 +8,7 @@ import {
   dialogOf,
   eventually,
   gone,
+  holdAccess,
   IN_BROWSER,
   Pages,
   row,
@@ -171,5 +172,62 @@ describe("the dashboard of an open server, without a namespace in its address", 
     await gone(page.locator("dialog[open]"));
     await see(page.locator(".rights"), "my-app");
     expect(page.url()).toMatch(/\/dashboard\?namespace=my-app#limits$/);
+  });
+
+  it.each([
+    ["is answered", true],
+    ["fails", false],
+  ])(
+    "Forward ends the way to the namespace that Back has led to, and its request then %s",
+    async (_, isAnswered) => {
+      const page = await open("/dashboard?namespace=my-app#limits");
+      await row(page, "api").first().waitFor();
+      await choose(page, "shop");
+      const held = await holdAccess(page, "my-app");
+      await page.goBack();
+      await held.asked;
+      await page.goForward();
+      await held.settle(isAnswered);
+      expect(await page.locator(".failure").count()).toBe(0);
+      expect(await page.locator(".rights").innerText()).toContain("shop");
+      expect(page.url()).toMatch(/\/dashboard\?namespace=shop#limits$/);
+    },
+  );
+
+  it("a chosen namespace is opened although its user goes to another screen meanwhile", async () => {
+    const page = await open("/dashboard?namespace=nothing-here#limits");
+    const held = await holdAccess(page, "shop");
+    await see(page, "Other namespaces with records");
+    await button(page, "shop").click();
+    await held.asked;
+    await page.getByRole("link", { name: "Records" }).click();
+    await see(page, "No records yet");
+    await held.settle(true);
+    await see(page.locator(".rights"), "shop");
+    expect(page.url()).toMatch(/\/dashboard\?namespace=shop#records$/);
+  });
+
+  it("of two chosen namespaces the last one stays open, whichever is answered first", async () => {
+    const page = await open("/dashboard?namespace=default#limits");
+    await row(page, "api").first().waitFor();
+    const held = await holdAccess(page, "my-app");
+    await openList(page);
+    await button(dialogOf(page), "my-app").click();
+    await held.asked;
+    await button(dialogOf(page), "shop").click();
+    await gone(page.locator("dialog[open]"));
+    await held.settle(true);
+    expect(await page.locator(".rights").innerText()).toContain("shop");
+    expect(page.url()).toMatch(/\/dashboard\?namespace=shop#limits$/);
+  });
+
+  it("an empty screen says why it can't open another namespace", async () => {
+    const page = await open("/dashboard?namespace=nothing-here#limits");
+    const held = await holdAccess(page, "shop");
+    await see(page, "Other namespaces with records");
+    await button(page, "shop").click();
+    await held.settle(false);
+    await see(page, /The server cannot be reached/);
+    await see(page.locator(".rights"), "nothing-here");
   });
 });

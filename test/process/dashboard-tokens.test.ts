@@ -8,6 +8,7 @@ import {
   dialogOf,
   eventually,
   gone,
+  holdAccess,
   IN_BROWSER,
   Pages,
   see,
@@ -99,6 +100,25 @@ describe("the dashboard, with tokens", IN_BROWSER, () => {
     await button(page, "mine").waitFor();
     await page.goto(`${dashboard.url}/dashboard?namespace=other#records`);
     await see(page, "No records yet");
+  });
+
+  it("signing out ends the way to a chosen namespace, whose answer comes later", async () => {
+    const page = await open(undefined, "records");
+    await page.getByLabel("Token").fill(tokenOf(ALL_SCOPES, 3600, "*"));
+    await button(page, "Sign in").click();
+    await page.getByRole("searchbox").fill("first");
+    await button(page, "Open first").click();
+    const held = await holdAccess(page, "other");
+    await button(page, "Namespace first: choose another").click();
+    await dialogOf(page).getByRole("searchbox").fill("other");
+    await button(dialogOf(page), "Open other").click();
+    await held.asked;
+    await page.keyboard.press("Escape");
+    await button(page, "Sign out").click();
+    await see(page, "This deployment needs a token.");
+    await held.settle(true);
+    await see(page, "This deployment needs a token.");
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
   });
 
   it("a link to a namespace that the token does not open shows the token's own", async () => {

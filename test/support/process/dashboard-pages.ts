@@ -1,6 +1,6 @@
 /** What tests of the dashboard's pages share: opening them, finding their parts, and waiting for what they show. */
 import { execFileSync } from "node:child_process";
-import type { Locator, Page } from "playwright-core";
+import type { Locator, Page, Request } from "playwright-core";
 import { expect } from "vitest";
 import { CHROMIUM } from "../../../scripts/chromium.ts";
 import { SEEN_TIMEOUT_MS, type Dashboard, type OpenPage } from "./dashboard-browser.ts";
@@ -86,6 +86,41 @@ export function eventually<T>(read: () => T | Promise<T>): ReturnType<typeof exp
 /** Waits until nothing of that is there any more. */
 export const gone = async (what: Locator): Promise<void> =>
   await eventually(async () => await what.count()).toBe(0);
+
+/** Requests of a page for its rights in a namespace, which are held back. */
+export interface HeldAccess {
+  /** Resolves when the page has sent one. */
+  readonly asked: Promise<void>;
+  /** Answers them, or lets them fail, and waits until the page has seen that. */
+  readonly settle: (isAnswered: boolean) => Promise<void>;
+}
+
+/** From now on the server seems to be slow to say what the page may do in a namespace. */
+export async function holdAccess(page: Page, namespace: string): Promise<HeldAccess> {
+  const asked = Promise.withResolvers<void>();
+  const fate = Promise.withResolvers<boolean>();
+  const isOfNamespace = (request: Request): boolean =>
+    request.url().endsWith("/v1/access") &&
+    new RegExp(`[.~]${namespace}$`).test(request.headers().authorization ?? "");
+  await page.route("**/v1/access", async (route) => {
+    if (!isOfNamespace(route.request())) return await route.fallback();
+    asked.resolve();
+    if (await fate.promise) await route.fallback();
+    else await route.abort("connectionrefused");
+  });
+  return {
+    asked: asked.promise,
+    settle: async (isAnswered) => {
+      const settled = isAnswered
+        ? page.waitForEvent("requestfinished", isOfNamespace)
+        : page.waitForEvent("requestfailed", isOfNamespace);
+      fate.resolve(isAnswered);
+      await settled;
+      // Time for what must not happen.
+      await page.waitForTimeout(300);
+    },
+  };
+}
 
 /** The figure of a tile. */
 export const tileOf = (page: Page, name: string): Locator =>
