@@ -31,7 +31,7 @@ export const shardName = {
   /**
    * The name of the shard whose range begins at a hash.
    *
-   * @param shards ranges that the namespace began with; 0 where that is not known, and only the first one is
+   * @param shards ranges that the namespace began with; 0 where that is not known: then the first shard is asked for all of them
    */
   at: (namespace: string, from: number, shards: number): string =>
     `${namespace}/${labelOfShard(from, shards)}`,
@@ -51,8 +51,8 @@ const HASH_DIGITS = 8;
 
 /** What tells a shard from the others of its namespace: an index, or 8 hex digits. See `shardName.at`. */
 export function labelOfShard(from: number, shards: number): string {
-  if (from === 0) return "0";
-  const index = shards === 0 ? -1 : initialIndexOf(from, shards);
+  if (from === 0 || shards === 0) return "0";
+  const index = initialIndexOf(from, shards);
   return index < 0 ? hexOfHash(from) : String(index);
 }
 

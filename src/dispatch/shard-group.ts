@@ -205,7 +205,8 @@ export class ShardGroup {
     const first = this.#shardOf(map.ranges.rangeOf(0));
     const ranges = await orIfUnknown(first.stub().ranges(first.placement), () => null);
     if (ranges === null) map.assumeInitial();
-    else map.learn(ranges);
+    // Others may have learned more meanwhile, as the namespace has begun: this answer may be from before.
+    else if (map.shards === 0) map.learn(ranges);
   }
 
   #assertSettles(moves: number): void {

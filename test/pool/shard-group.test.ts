@@ -4,6 +4,7 @@ import { reportFailure } from "../../src/base/failure.ts";
 import type { ShardCalls } from "../../src/base/calls/shard.ts";
 import { ShardGroup } from "../../src/dispatch/shard-group.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
+import type { ShardRanges } from "../../src/wire/moved.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 
 /** A group of shards, the first of which refuses all calls. */
@@ -39,6 +40,30 @@ describe("a call that changes something in all shards, and that one shard refuse
 
   it("nothing was applied where no other shard was asked", async () => {
     expect(await codeOf(groupOf(1))).toBe("shard_data_missing");
+  });
+});
+
+describe("a map whose namespace begins while its first shard is asked", () => {
+  const begun = { shards: 4, range: { from: 0, to: 2 ** 30 }, begins: [2 ** 30, 2 ** 31] };
+  const nothingYet = { shards: 0, range: { from: 0, to: 0 }, begins: [] };
+
+  it("an answer from before does not take back what others have learned meanwhile", async () => {
+    const map = new ShardMap("n", 4, "");
+    const answer = Promise.withResolvers<ShardRanges>();
+    const stub = { ranges: async () => await answer.promise };
+    const group = new ShardGroup(map, () => stub as unknown as DurableObjectStub<ShardCalls>);
+    const asked = group.findShards();
+    map.learn(begun);
+    answer.resolve(nothingYet);
+    await asked;
+    expect(map.nameAt(2 ** 30)).toBe("n/1");
+  });
+
+  it("requests that were divided by ranges which are not known any more go to the first shard", () => {
+    const map = new ShardMap("n", 4, "");
+    map.learn(begun);
+    map.learn(nothingYet);
+    expect(map.nameAt(2 ** 30)).toBe("n/0");
   });
 });
 
