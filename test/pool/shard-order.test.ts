@@ -91,6 +91,18 @@ describe("the order of a shard's table", () => {
     },
   );
 
+  it("a shard of which a full disk has taken the row and not the tables, as under release 0.4.0, starts and takes records", async () => {
+    const namespace = freshNamespace();
+    await insert(namespace, ["first"]);
+    await runInDurableObject(shardStub(0, namespace), (_, { storage }) => {
+      for (const table of ["snapshot_0", "journal_0"]) storage.sql.exec(`DROP TABLE ${table}`);
+    });
+    await abortAllDurableObjects();
+    await insert(namespace, ["second"]);
+    await abortAllDurableObjects();
+    expect(await namesOf(namespace, await planOf(namespace))).toEqual(["second"]);
+  });
+
   it("the order of a shard's table is stored with the row that claims the placement, and with no other", async () => {
     const namespace = freshNamespace();
     await insert(namespace, ["first"]);

@@ -15,7 +15,12 @@ const OF_PLATFORM: readonly string[] = [
   FULL,
 ];
 /** An object is asked for a method, or given frames, that only another release knows. */
-const BETWEEN_RELEASES = ["The RPC receiver does not implement the method ", "frames: not whole"];
+const BETWEEN_RELEASES = [
+  "The RPC receiver does not implement the method ",
+  "frames: not whole",
+  // Release 0.4.0 can leave a new shard without it on a full disk.
+  "no such table: journal_0",
+];
 /** A shard ends its life by itself: see src/objects/shard/shard-time.ts. */
 const RESTARTS = "clock_still: ";
 /** A partition has left a second copy of the object: see src/objects/shard/shard-claim.ts. */
