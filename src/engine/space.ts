@@ -55,11 +55,12 @@ export class Space {
    * by a few bytes only, however often.
    */
   neverRefusing(act: () => void): void {
+    const wasOpen = this.#isOpen;
     this.#isOpen = true;
     try {
       act();
     } finally {
-      this.#isOpen = false;
+      this.#isOpen = wasOpen;
     }
   }
 
