@@ -4,8 +4,8 @@ import { tcpPortEntries } from "../src/wire/tcp-ports.ts";
 import { TCP_PORTS } from "./server.ts";
 
 /**
- * Says which entries of the variable TCP_PORTS have a port that `npm start` does not open, and how to open it; null where
- * there is none.
+ * A warning that names the entries of the variable TCP_PORTS whose ports `npm start` does not open, and how to open them. Null if it
+ * opens all.
  *
  * @param config text of `wrangler.toml`
  * @param localVariables text of `.dev.vars`, which wins; empty without the file

@@ -37,11 +37,9 @@ export function giveBack(
   if (closed === null || state === null) return null;
   const given = closed.units === 0 ? null : limiter.giveBack(state, nowNs, closed);
   if (given === null) return state;
-  records.space.neverRefusing(() => {
-    // The mark of the key may be the current record.
-    states.find(limit);
-    states.store(limit, given.state, given.ttlNs, ledger.stateEndNs(key));
-    reservations.noteState(limit, key, given.state);
-  });
+  // The mark of the key may be the current record.
+  states.find(limit);
+  states.storeGivenBack(limit, given.state, given.ttlNs, ledger.stateEndNs(key));
+  reservations.noteState(limit, key, given.state);
   return given.state;
 }

@@ -102,25 +102,15 @@ export class LimitCommands {
           : limiter.refund(stored, nowNs, cost);
     if (decision.state === null) {
       if (stored !== null) records.countRead();
-    } else if (frame.type === Command.refund) {
-      this.#giveBack(frame, key, decision.state, decision.ttlNs);
     } else {
-      this.#store(frame, key, decision.state, decision.ttlNs);
+      const { state, ttlNs } = decision;
+      const endNs = key === null ? 0n : this.#ledger.stateEndNs(key);
+      if (frame.type === Command.refund) this.#states.storeGivenBack(frame, state, ttlNs, endNs);
+      else this.#states.store(frame, state, ttlNs, endNs);
+      if (key !== null) this.#reservations.noteState(frame, key, state);
     }
     if (frame.type === Command.limit) this.#countDecisions(frame, decision.allowed, hash, 1);
     writeDecision(this.#out, realDecision(records, decision));
-  }
-
-  /** @param key of the frame; null where there are no open charges */
-  #store(frame: CommandFrame, key: string | null, state: string, ttlNs: bigint): void {
-    const endNs = key === null ? 0n : this.#ledger.stateEndNs(key);
-    this.#states.store(frame, state, ttlNs, endNs);
-    if (key !== null) this.#reservations.noteState(frame, key, state);
-  }
-
-  /** Stores what a refund leaves, also in a full shard. */
-  #giveBack(frame: CommandFrame, key: string | null, state: string, ttlNs: bigint): void {
-    this.#records.space.neverRefusing(() => this.#store(frame, key, state, ttlNs));
   }
 
   /** Requests that the caller has decided from its allowance are counted like those that are decided here. */

@@ -65,6 +65,11 @@ export class LimitStates {
     this.#storeUntil(key, state, this.#expires);
   }
 
+  /** As `store`, for a state that is there and units that go back to it: a full shard takes it as well. */
+  storeGivenBack(key: StateKey, state: string, ttlNs: bigint, endNs: bigint): void {
+    this.#records.space.neverRefusing(() => this.store(key, state, ttlNs, endNs));
+  }
+
   /**
    * As `find`, with the end of the state.
    *

@@ -158,15 +158,12 @@ export class ReserveCommands {
     if (open === null || stored === null) return stored;
     const changed = limiter.settle(stored, nowNs, by, open);
     const state = changed?.state ?? stored;
-    // A full shard takes it as well: what is not settled counts as spent.
-    records.space.neverRefusing(() => {
-      if (changed !== null) {
-        states.find(frame);
-        states.store(frame, state, changed.ttlNs, ledger.stateEndNs(key));
-      }
-      ledger.close(key, stored, { id: nameOf(id), units: 0 }, nowNs);
-      reservations.noteState(frame, key, state);
-    });
+    if (changed !== null) {
+      states.find(frame);
+      states.storeGivenBack(frame, state, changed.ttlNs, ledger.stateEndNs(key));
+    }
+    ledger.close(key, stored, { id: nameOf(id), units: 0 }, nowNs);
+    reservations.noteState(frame, key, state);
     return state;
   }
 

@@ -2,7 +2,7 @@
  * Space: the byte budget of a shard's records, and of the indexes beside their table.
  *
  * Where a record does not fit, expired records are removed first, at most once a second: only then is it refused. What is
- * given back to a limit is never refused: it makes a record that exists a few bytes longer, and takes no more than those.
+ * given back to a limit is never refused. It makes the value of a record longer by a few bytes, and the table grows by only as many.
  * Keys are given as keyspace and bytes, like everywhere on the hot path: an object would be an allocation a request.
  */
 import type { Keyspace } from "../wire/keyspace.ts";
@@ -51,16 +51,15 @@ export class Space {
   }
 
   /**
-   * Does something in which no value of a record is refused that becomes longer: its caller sees to it that each can become longer
-   * by a few bytes only, however often.
+   * Runs `act`, and refuses no longer value of an existing record meanwhile. The caller makes sure that a value can become longer by a
+   * few bytes only, however often this is called. Not to be nested.
    */
   neverRefusing(act: () => void): void {
-    const wasOpen = this.#isOpen;
     this.#isOpen = true;
     try {
       act();
     } finally {
-      this.#isOpen = wasOpen;
+      this.#isOpen = false;
     }
   }
 

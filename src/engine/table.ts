@@ -142,8 +142,8 @@ export class Table {
   }
 
   /**
-   * Makes room for a longer value of the current record, a buffer, whatever the budget. The table grows by no more than the record
-   * has: room to spare would be filled with other records.
+   * Makes room for a longer value of the current record, a buffer, without regard to the budget. The table gets no spare room beside
+   * it, which other records would fill.
    */
   lengthenValue(valueBytes: number): void {
     this.#resizeValue(valueBytes, Infinity, true);

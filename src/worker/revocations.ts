@@ -2,6 +2,7 @@
 import type { Environment } from "../base/environment.ts";
 import { revocationListOf, type Access } from "../base/access.ts";
 import { stopwatchMs } from "../base/clock.ts";
+import { withTimeout } from "../base/in-time.ts";
 import { directoryStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
 import { NO_REVOCATIONS } from "../engine/revocations.ts";
@@ -29,7 +30,10 @@ export async function isRevoked(
     read: async (namespace, version) => {
       const call = directoryStub(env, namespace).revokedTokens(version);
       // A Directory of an earlier release has no list.
-      return await inTime(orIfUnknown(call, () => NO_REVOCATIONS));
+      return await withTimeout(
+        orIfUnknown(call, () => NO_REVOCATIONS),
+        READ_TIMEOUT_MS,
+      );
     },
   });
 }
@@ -50,16 +54,3 @@ export async function assertNotRevoked(
 
 /** This isolate reads the list of a namespace again before it accepts another token of it. */
 export const expireRevocations = (namespace: string): void => copies.expire(namespace);
-
-/** A call can't be cancelled: an answer that comes late is dropped. */
-async function inTime<T>(call: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    late.reject(new Error(`no answer within ${READ_TIMEOUT_MS} ms`));
-  }, READ_TIMEOUT_MS);
-  try {
-    return await Promise.race([call, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

@@ -6,7 +6,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import { ENGINE_START_MS } from "../support/client/engine-client.ts";
 import { EngineTransport } from "../support/client/engine-transport.ts";
 
-/** A server that answers so many messages, each after a while, and then nothing any more. */
+/** A server that answers the first messages, each after `delayMs`, and no other. */
 function silentAfter(messages: number, delayMs = 0): Transport {
   const hashKey = { low: 1, high: 2 };
   const engine = new Engine({ hashKey, bytesMax: 8 << 20, isCounting: false });

@@ -328,7 +328,7 @@ describe("a malformed draw", () => {
     expect(settled).toMatchObject({ remaining: 960 });
   });
 
-  it("a full shard takes units back again and again, and has no more room for others by that", () => {
+  it("units that are given back to a full shard again and again make no room for other records", () => {
     const bytesMax = 1 << 18;
     const slow = { strategy: "token_bucket", burst: 1000, rate: 1 } as const;
     const shard = new Shard(1, bytesMax);

@@ -113,7 +113,7 @@ export class Journal {
     this.isWitnessed = state.is_witnessed === 1;
     this.noted.bits = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
     this.#engine.storedCounts.restore(new Uint8Array(state.counts ?? new ArrayBuffer(0)));
-    if (state.generation === 0) this.#createMissing();
+    if (state.generation === 0 && !hasTable(this.#sql, "journal_0")) this.#createMissing();
     // Rows are after-images: one that is applied twice changes nothing, so an overlap of the two does no harm.
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
     this.#restoreJournal(this.#generation);
@@ -431,11 +431,10 @@ export class Journal {
     this.#createTable(`journal_${generation}`);
   }
 
-  /** On a full disk release 0.4.0 could write the row of a new shard without its tables: then it has had no records. */
+  /** On a full disk release 0.4.0 could write the row of a new shard without its tables, of which the journal is the last. */
   #createMissing(): void {
-    for (const table of ["snapshot_0", "journal_0"]) {
-      if (!hasTable(this.#sql, table)) this.#createTable(table);
-    }
+    if (!hasTable(this.#sql, "snapshot_0")) this.#createTable("snapshot_0");
+    this.#createTable("journal_0");
   }
 
   #createTable(name: string): void {

@@ -38,8 +38,8 @@ import { SplitProblem, type SplitCause } from "./split-problem.ts";
 import { SplitPhase, type SplitRows } from "./split-rows.ts";
 
 /**
- * Pauses before the other shard is told again that it owns the range, each twice as long as the one before: the first, the
- * longest in which this shard stays awake, and the longest of all.
+ * Pauses between the calls that tell the other shard that it owns the range. Each is twice as long as the one before. These are
+ * the first pause, the longest in which this shard stays awake, and the longest of all.
  */
 const TELL_MS_MIN = 1000;
 const TELL_AWAKE_MS_MAX = 32_000;
@@ -229,7 +229,7 @@ export class Splitting {
     if (this.#problem.endsAt(this.#host.nowMs())) this.#host.onChange();
   }
 
-  /** The hash at which two parts of about the same bytes meet; null if there is none. */
+  /** The hash that divides the range into two parts of about as many bytes; null if there is none. */
   async #middle(): Promise<number | null> {
     const { engine, seed, own } = this.#host;
     const { range } = own.ranges;

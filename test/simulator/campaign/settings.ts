@@ -54,7 +54,7 @@ function holders(random: Random): Drawn {
   return { HOLDER_TIMEOUT_MS: String(random.pick([3000, 60_000])) };
 }
 
-/** Short intervals, and so many in a run: unused semaphores are collected, and statistics of the others begin again. */
+/** Short intervals, so that a run has many: at the end of each, unused semaphores are collected, and statistics begin again. */
 function statistics(random: Random): Drawn {
   return { YRMCDS_STATS_INTERVAL_MS: String(random.pick([10_000, 60_000])) };
 }

@@ -130,7 +130,7 @@ const ROOM = 1.5;
 const CUT_ROWS = 5;
 /** Rows of a shard's first use: its tables, its row, the note of shard 0 and the list of namespaces. */
 const FIRST_ROWS = 16;
-/** The begin of a split, the part that is given, and what others are told of it. */
+/** Rows of one split: it begins, the part is given, and two notes say which shards have been told. */
 const SPLIT_ROWS = 4;
 /** A life writes again what a crash has taken of the cut under way. */
 const LIFE_ROWS = 8;

@@ -116,8 +116,8 @@ function timesOf(
 const spanOf = ({ begun, ended }: RecordCall): MsSpan => ({ fromMs: begun.ms, toMs: ended!.ms });
 
 /**
- * The call with the time left of its record by the shard's time; callers get it by the platform's clock. While a shard's time is
- * ahead of that clock and passes more slowly, callers are told a longer time: by a ninth at most, and by no more than the shard is ahead.
+ * The call, with the time that its record has left measured by the shard's time. Its caller was told a time by the platform's clock,
+ * which is longer while the shard's time is ahead of that clock and passes more slowly: by a ninth at most, and by no more than the lead.
  */
 function byObjectsTime(
   call: RecordCall,
