@@ -120,6 +120,7 @@ export class World {
       hasFaults: !options.isCalm,
       hasReleases: !options.isToday,
       hasSplits: Number(options.variables["SHARDS_MAX"]) > 1,
+      pendingBytesMax: this.sizes.HUB_PENDING_BYTES_MAX,
       variables: options.variables,
     });
     this.times = new CallTimes(() => this.time.nowMs, { hasFaults: !options.isCalm });

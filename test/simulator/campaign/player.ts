@@ -2,6 +2,7 @@
  * Plays runs in a thread, one at a time. A run that never ends, or that ends its thread, is a failure as well: the next run has
  * another thread.
  */
+import { setFlagsFromString } from "node:v8";
 import { Worker } from "node:worker_threads";
 import type { Plan } from "./plan.ts";
 import type { Played } from "./play.ts";
@@ -11,6 +12,10 @@ import type { ThreadAnswer, ThreadOptions } from "./thread.ts";
 const RUN_MS_MAX = 300_000;
 /** A thread keeps some 200 MB. One that reaches this size has a leak, and must not take the other threads with it. */
 const HEAP_MB_MAX = 2048;
+
+// Node strips the types of a thread's modules with WebAssembly. V8 of Node 24.21 compiles a much-called import of such code anew, and
+// that ends the process with SIGSEGV once in some thousand threads, while it frees the code from before.
+setFlagsFromString("--wasm-wrapper-tiering-budget=1000000000");
 
 export class Player {
   readonly #options: ThreadOptions;

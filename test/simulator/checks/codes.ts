@@ -30,6 +30,8 @@ export interface CodeTerms {
   /** Objects and doors of several releases meet. */
   readonly hasReleases: boolean;
   readonly hasSplits: boolean;
+  /** Bytes of requests that may wait in a Hub. */
+  readonly pendingBytesMax: number;
   /** Settings of the deployment. */
   readonly variables: Readonly<Record<string, string>>;
 }
@@ -51,6 +53,11 @@ const ALWAYS: Codes = {
   listings: [...LISTING, "cursor_lost"],
 };
 
+/** Requests that wait in a Hub have taken all its room. */
+const FULL_ROOM = ["pending_bytes"];
+/** Clients send at most tens of KiB at a time: while nothing fails, they can't fill more room than this. */
+const PENDING_BYTES_OF_CLIENTS = 256 << 10;
+
 const FAILED = ["outcome_unknown", "shards_unsettled"];
 
 /** Objects, disks, connections or machines have failed, or were slow. */
@@ -65,7 +72,7 @@ const WITH_FAULTS: Codes = {
     "reply_bytes",
     "push_bytes",
     "unanswered_bytes",
-    "pending_bytes",
+    ...FULL_ROOM,
   ],
   publish: ["outcome_unknown", "body_timeout", "body_aborted"],
   listen: ["hub_failed"],
@@ -113,14 +120,17 @@ const WITH_SETTINGS: Readonly<Record<string, Codes>> = {
   BODIES_BYTES_MAX: { message: ["bodies_max"], publish: ["bodies_max"] },
 };
 
+const LITTLE_ROOM: Codes = { connection: FULL_ROOM };
+
 /** Whether a call of one of some kinds may end with a code. */
 export function isExpected(code: string, kinds: readonly CallKind[], terms: CodeTerms): boolean {
-  const { hasFaults, hasReleases, hasSplits, variables } = terms;
+  const { hasFaults, hasReleases, hasSplits, pendingBytesMax, variables } = terms;
   const tables = [
     ALWAYS,
     ...(hasFaults ? [WITH_FAULTS] : []),
     ...(hasReleases ? [WITH_RELEASES] : []),
     ...(hasSplits ? [WITH_SPLITS] : []),
+    ...(pendingBytesMax < PENDING_BYTES_OF_CLIENTS ? [LITTLE_ROOM] : []),
     ...Object.keys(variables).map((name) => WITH_SETTINGS[name] ?? {}),
   ];
   return tables.some((table) => kinds.some((kind) => table[kind]?.includes(code) === true));

@@ -5,7 +5,13 @@ import { isExpected, type CodeTerms } from "../../simulator/checks/codes.ts";
 import { isMistake } from "../../simulator/checks/errors.ts";
 import { Failures } from "../../simulator/failures.ts";
 
-const CALM: CodeTerms = { hasFaults: false, hasReleases: false, hasSplits: false, variables: {} };
+const CALM: CodeTerms = {
+  hasFaults: false,
+  hasReleases: false,
+  hasSplits: false,
+  pendingBytesMax: 32 << 20,
+  variables: {},
+};
 const FAULTY: CodeTerms = { ...CALM, hasFaults: true };
 
 const lost = new TypeError("fetch failed");
@@ -83,6 +89,13 @@ describe("codes", () => {
     const variables = { SHARD_BYTES_MAX: "100000" };
     expect(isExpected("shard_full", ["records"], { ...CALM, variables })).toBe(true);
     expect(isExpected("shard_full", ["records"], FAULTY)).toBe(false);
+  });
+
+  it("of Hubs without room for requests are expected where clients alone can fill it", () => {
+    expect(isExpected("pending_bytes", ["connection"], CALM)).toBe(false);
+    expect(isExpected("pending_bytes", ["connection"], { ...CALM, pendingBytesMax: 20_000 })).toBe(
+      true,
+    );
   });
 });
 
