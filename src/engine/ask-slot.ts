@@ -28,7 +28,9 @@ export function takeSlot(
   if (!isRefused && !isShort && backlogNs === 0n) return null;
   const endNs = least(backlogNs + ASK_SLOT_NS, pauseNsMax);
   const waitNs = backlogNs > ASK_BACKLOG_NS ? backlogNs - ASK_BACKLOG_NS : 0n;
-  return { askNs: nowNs + endNs, pauseNs: isRefused ? endNs : least(waitNs, pauseNsMax) };
+  // Slots that others have taken stay theirs, however short this caller's own pause may be.
+  const takenNs = backlogNs > endNs ? backlogNs : endNs;
+  return { askNs: nowNs + takenNs, pauseNs: isRefused ? endNs : least(waitNs, pauseNsMax) };
 }
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);

@@ -67,6 +67,27 @@ describe("an allowance", () => {
     },
   );
 
+  it("what is refused before the pause of a short grant is over has nothing left, in any quota", () => {
+    const quotas = { default: { allowed: true, limit: 100, remaining: 75, reset: 60_000 } };
+    const allowance = answered({
+      ...GRANT,
+      units: 1,
+      draw: null,
+      quotas,
+      reset: 60_000,
+      pauseMs: 20,
+    });
+    expect(allowance.decide(1, 5, 5)).toEqual({
+      success: false,
+      limit: 100,
+      remaining: 0,
+      reset: 20,
+      retryAfterMs: 15,
+      quotas: { default: { allowed: false, limit: 100, remaining: 0, reset: 60_000 } },
+      local: true,
+    });
+  });
+
   it("a draw whose answer stays out for some round trips makes nobody wait any longer", () => {
     const allowance = new Allowance(TARGET, LEASE);
     const first = allowance.ask(1, 0, 0);

@@ -227,6 +227,14 @@ describe("a draw", () => {
     expect(shard.draw({ cost: 100, leaseMs: 200 }).pauseMs).toBe(5);
   });
 
+  it("a caller with a short lease does not shorten the pauses of others", () => {
+    const shard = new Shard();
+    shard.draw({ cost: 100 });
+    for (let i = 0; i < 100; i++) shard.draw({ leaseMs: 10_000 });
+    expect(shard.draw({ leaseMs: 50 }).pauseMs).toBe(50);
+    expect(shard.draw({ leaseMs: 10_000 }).pauseMs).toBe(505);
+  });
+
   it("callers that get less than they want pause as well, once many of them ask", () => {
     const shard = new Shard();
     const strategy = { ...BUCKET, burst: 1_000_000 };

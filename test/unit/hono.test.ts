@@ -242,6 +242,29 @@ describe("header fields", () => {
     ],
     [
       "draft-8",
+      fixedWindow([
+        { name: "default", limit: 2, window: "1 s" },
+        { name: "api", limit: 10, window: "1 h" },
+      ]),
+      [
+        {
+          "ratelimit-policy": '"default";q=2;w=1, "api";q=10;w=3600',
+          ratelimit: '"default";r=1;t=1, "api";r=9;t=3600',
+        },
+      ],
+    ],
+    [
+      "draft-7",
+      tokenBucket({ burst: Number.MAX_SAFE_INTEGER, rate: 1e9 }),
+      [
+        {
+          "ratelimit-policy": "999999999999999;w=9007200",
+          ratelimit: "limit=999999999999999, remaining=999999999999999, reset=1",
+        },
+      ],
+    ],
+    [
+      "draft-8",
       tokenBucket({ burst: Number.MAX_SAFE_INTEGER, rate: 1e9 }),
       [
         {

@@ -89,7 +89,8 @@ function draft7(policies: readonly Policy[], decision: RateLimitResult, nowMs: n
   const { limit, remaining } = decision;
   // All three are required.
   const waitMs = wholeWaitMsOf(decision, tightest, nowMs) ?? tightest.policy.windowMs;
-  const value = `limit=${limit}, remaining=${remaining}, reset=${secondsOf(waitMs)}`;
+  const figures = `limit=${integerOf(limit)}, remaining=${integerOf(remaining)}`;
+  const value = `${figures}, reset=${secondsOf(waitMs)}`;
   return [oldPolicyField(policies), ["RateLimit", value]];
 }
 
@@ -101,10 +102,10 @@ function separate(
   nowMs: number,
   offsetMs: number,
 ): Field[] {
-  const fields: Field[] = [[`${prefix}Limit`, String(decision.limit)]];
+  const fields: Field[] = [[`${prefix}Limit`, String(integerOf(decision.limit))]];
   const tightest = tightestOf(policies, decision);
   if (tightest === null) return fields;
-  fields.push([`${prefix}Remaining`, String(decision.remaining)]);
+  fields.push([`${prefix}Remaining`, String(integerOf(decision.remaining))]);
   const waitMs = wholeWaitMsOf(decision, tightest, nowMs);
   if (waitMs !== null) fields.push([`${prefix}Reset`, String(secondsOf(offsetMs + waitMs))]);
   return fields;

@@ -22,7 +22,9 @@ export function policiesOf(limiterName: string, strategy: LimitStrategy): Policy
   const names = resultNames(configurationOf(strategy));
   return sizesOf(strategy).map((size, i) => {
     const resultName = names[i]!;
-    return { name: resultName === DEFAULT_NAME ? limiterName : resultName, resultName, ...size };
+    // A quota among several may be called that, too.
+    const isUnnamed = names.length === 1 && resultName === DEFAULT_NAME;
+    return { name: isUnnamed ? limiterName : resultName, resultName, ...size };
   });
 }
 

@@ -175,7 +175,7 @@ export class Allowance {
       const untilMs = monotonicMs + heldMs;
       this.#refusal = {
         cost: Math.max(1, success ? 1 : cost),
-        decision: { ...decision, success: false },
+        decision: success ? usedUp(decision, ask.sentMs + waitMs) : decision,
         untilMs,
         aloneUntilMs: untilMs + pauseMs,
         retryAtMs: monotonicMs + waitMs,
@@ -283,6 +283,24 @@ function drawnUnits(
     endMs: sentMs + lifeMs,
     monotonicEndMs: monotonicSentMs + lifeMs,
     forgottenMs: monotonicSentMs + LIVES * lifeMs,
+  };
+}
+
+/**
+ * A grant that was short, as the refusal of those that come before the pause is over: nothing is left here.
+ *
+ * @param reset when the pause is over, ms since the epoch
+ */
+function usedUp({ quotas, ...decision }: RateLimitResult, reset: number): RateLimitResult {
+  const refused = Object.entries(quotas).map(
+    ([name, quota]) => [name, { ...quota, allowed: false, remaining: 0 }] as const,
+  );
+  return {
+    ...decision,
+    success: false,
+    remaining: 0,
+    reset,
+    quotas: Object.fromEntries(refused),
   };
 }
 
