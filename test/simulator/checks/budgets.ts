@@ -35,6 +35,8 @@ export interface ShardFigures {
   /** How often an alarm rang that was not due: the object sets the next one after each ring. */
   readonly timesRungAgain: number;
   readonly lives: number;
+  /** Calls that tell it of ranges: it passes each on to the shard that it was split off from. */
+  readonly hints: number;
   /** Lives of another shard that have offered it a range: it begins anew for each. */
   readonly offers: number;
   /** Splits that it has begun, with those that were given up. */
@@ -208,7 +210,9 @@ function rowsMax(figures: ShardFigures, snapshotRows: number, sizes: BudgetSizes
   const firstRows = FIRST_ROWS * (1 + figures.offers);
   // What it has given is cut out of its journal.
   const splitRows = figures.splits * (SPLIT_ROWS + snapshotRows + CUT_ROWS);
-  const ownRows = figures.alarmsSet + lifeRows + firstRows + splitRows;
+  // Each is a row as any other call, and another one when it has been passed on.
+  const hintRows = figures.hints;
+  const ownRows = figures.alarmsSet + hintRows + lifeRows + firstRows + splitRows;
   return commitRows + cutRows + forcedRows + ownRows;
 }
 

@@ -8,6 +8,7 @@ import type { ClockHistory } from "./clocks.ts";
 import { intervalViolation } from "./limit-intervals.ts";
 import {
   exactFigures,
+  giftsBeyond,
   givenWithin,
   ROUNDING,
   type Figure,
@@ -149,7 +150,8 @@ function pairViolation(
           greatest += possible;
       }
       const between = { fromMs: earlier.span.fromMs, toMs: later.span.toMs };
-      const given = givenWithin(gifts, between, most);
+      const amid = { fromMs: earlier.span.toMs, toMs: later.span.fromMs };
+      const given = givenWithin(giftsBeyond(gifts, amid), between, most);
       const high = Math.min(most, first + 1 + gain.toMs + given - least) - later.cost;
       // A limit that is full gains nothing, so all charges may have come after that. The charge of the first is in its figure.
       const low = Math.min(most, first + gain.fromMs) - greatest + earlier.cost - 1;

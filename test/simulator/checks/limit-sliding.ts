@@ -4,6 +4,7 @@ import type { MsSpan } from "../../support/models/span.ts";
 import type { ClockHistory } from "./clocks.ts";
 import {
   exactFigures,
+  giftsBeyond,
   givenWithin,
   ROUNDING,
   type Charge,
@@ -71,7 +72,8 @@ export function slidingFigureViolation(
     const left = Object.values(figure.result.quotas)[0]!.remaining;
     const { least, most } = countedBy(figure, track.charges, grid, time);
     const counted = { fromMs: grid.endMs - 2 * windowMs, toMs: figure.span.toMs };
-    const high = limit - least - figure.cost + givenWithin(track.gifts, counted, limit);
+    const gifts = giftsBeyond(track.gifts, { fromMs: -Infinity, toMs: figure.span.fromMs });
+    const high = limit - least - figure.cost + givenWithin(gifts, counted, limit);
     if (left > Math.max(0, high) + ROUNDING) {
       return `${left} are left after ${figure.by}: a charge is lost, as at most ${high.toFixed(3)} can be left`;
     }

@@ -22,6 +22,8 @@ export interface Gift {
   readonly units: number;
   /** More may be granted for it; else a charge that was never granted is taken back. */
   readonly isFreeOfCharge: boolean;
+  /** When the charge was made that it takes back, in true time, where that is known to be without it. */
+  readonly charged?: MsSpan;
 }
 
 /** What a limit said is left, after a charge of its own. */
@@ -62,6 +64,16 @@ export function noteInexact(track: LimitTrack, fromMs: number): void {
 /** Figures that follow from charges and gifts alone. */
 export const exactFigures = ({ figures, exactUntilMs }: LimitTrack): Figure[] =>
   figures.filter(({ span }) => span.toMs < exactUntilMs);
+
+/** Gifts but those that had come back within a span with their charge, which then is as if it had never had these units. */
+export const giftsBeyond = (gifts: readonly Gift[], within: MsSpan): Gift[] =>
+  gifts.filter(
+    ({ span, charged }) =>
+      charged === undefined || !isInside(charged, within) || !isInside(span, within),
+  );
+
+const isInside = (span: MsSpan, { fromMs, toMs }: MsSpan): boolean =>
+  span.fromMs > fromMs && span.toMs < toMs;
 
 /** @param most units of a fresh limit: no gift restores more, and a reset is a gift, too */
 export function givenWithin(

@@ -275,6 +275,6 @@ function noteLimitAll(
     const mostAfter = isReturned ? 0 : cost;
     track.charges.push({ span: open, least: 0, most: cost, mostAfter, result, by });
     // What is charged in one shard before another refuses comes back.
-    track.gifts.push({ span: open, units: cost, isFreeOfCharge: false });
+    track.gifts.push({ span: open, units: cost, isFreeOfCharge: false, charged: open });
   }
 }

@@ -170,7 +170,10 @@ function noteCharge(
   if (leastSettled < cost) {
     const fromMs = Math.min(...spans.map((each) => each.fromMs));
     const toMs = Math.max(...spans.map((each) => each.toMs));
-    track.gifts.push({ span: { fromMs, toMs }, units: cost - leastSettled, isFreeOfCharge: false });
+    // Where there may have been others of its name, the settlement may have been one of theirs.
+    const charged = late.length === 0 ? { charged: span } : {};
+    const units = cost - leastSettled;
+    track.gifts.push({ span: { fromMs, toMs }, units, isFreeOfCharge: false, ...charged });
   }
   const common = { most: cost, result, by };
   for (const call of late)

@@ -231,6 +231,22 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 1,
   },
   {
+    name: "a settlement gives back twice",
+    module: "src/engine/reserve-commands.ts",
+    text: "limiter.settle(stored, nowNs, by, open)",
+    planted: "limiter.settle(stored, nowNs, 2 * by, { ...open, units: 2 * open.units })",
+    workload: "limits",
+    seed: 1,
+  },
+  {
+    name: "a charge that is cancelled comes back twice",
+    module: "src/engine/given-back.ts",
+    text: "limiter.giveBack(state, nowNs, closed)",
+    planted: "limiter.giveBack(state, nowNs, { ...closed, units: 2 * closed.units })",
+    workload: "limits",
+    seed: 1,
+  },
+  {
     name: "a start forgets the states of limits",
     module: "src/engine/records.ts",
     text: "if (kind === 0 || expires.notAfter",

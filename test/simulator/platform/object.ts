@@ -185,7 +185,7 @@ export class ObjectLife extends RunningLife {
 
   #take(incoming: Incoming): void {
     this.lastTakenMs = this.site.time.nowMs;
-    this.object.taken++;
+    this.object.noteTaken(incoming.what);
     let hasBegun = false;
     this.run(incoming.what, () => {
       hasBegun = true;
@@ -285,8 +285,9 @@ export class SimulatedObject {
   livesBegun = 0;
   /** How often its alarm rang though it was not due. */
   timesRungAgain = 0;
-  /** Events from outside that came so far. */
+  /** Events from outside that came so far, and how often each of them did: a call by its method. */
   taken = 0;
+  readonly #takenOf = new Map<string, number>();
   /** Calls of it that are late. */
   readonly late: LateCalls;
   readonly #host: ObjectHost;
@@ -313,6 +314,15 @@ export class SimulatedObject {
     this.late = new LateCalls(host.site.time);
     this.sockets = this.#makeSockets();
     this.disk.onAlarmChanged = () => this.#planAlarm();
+  }
+
+  noteTaken(what: string): void {
+    this.taken++;
+    this.#takenOf.set(what, this.takenOf(what) + 1);
+  }
+
+  takenOf(what: string): number {
+    return this.#takenOf.get(what) ?? 0;
   }
 
   /**

@@ -1468,6 +1468,7 @@ describe("the checker of budgets", () => {
     alarmsSet: 60,
     timesRungAgain: 0,
     lives: 1,
+    hints: 0,
     offers: 0,
     splits: 0,
     clockSteps: 0,
@@ -1526,6 +1527,13 @@ describe("the checker of budgets", () => {
     expect(checkAll({ shard: { splits: 10, rowsWritten: 1196 + 190 } })).toBe("");
     expect(checkAll({ shard: { splits: 10, rowsWritten: 1196 + 191 } })).toContain(
       "1387 rows written, at most 1386 are promised",
+    );
+  });
+
+  it("accepts a row for each hint that a shard passes on, and refuses a row above these", () => {
+    expect(checkAll({ shard: { hints: 10, rowsWritten: 1196 + 10 } })).toBe("");
+    expect(checkAll({ shard: { hints: 10, rowsWritten: 1196 + 11 } })).toContain(
+      "1207 rows written, at most 1206 are promised",
     );
   });
 
