@@ -154,13 +154,16 @@ export class Ownership {
   }
 
   /**
-   * Drops all that was adopted.
+   * Drops all that was adopted, and the time of its rows: the other shard's clock may have been set back since, and the
+   * records of its next attempt would seem to have expired.
    *
    * @param hashKey seed of the table from now on, as the other shard's: places in its order are places in this one's
    */
   clear(hashKey: HashKey): void {
-    const { semaphores, reservations } = this.#parts;
+    const { semaphores, reservations, recovery } = this.#parts;
     this.#records.clear(hashKey);
+    this.#records.dropLag();
+    recovery.forgetRows();
     semaphores.noteRestored();
     reservations.noteRestored();
   }

@@ -87,6 +87,12 @@ export class Records {
     this.#followClock();
   }
 
+  /** Drops the lag of the clock. There must be no records. */
+  dropLag(): void {
+    this.clock.setBack();
+    this.noteSetBack();
+  }
+
   /** Says that the clock, and all times that records have, were set back: see `ClockSetBack`. */
   noteSetBack(): void {
     this.space.noteSetBack();

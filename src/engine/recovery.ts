@@ -81,6 +81,11 @@ export class Recovery {
     }
   }
 
+  /** All records were dropped: rows that come now may be older than those of before. */
+  forgetRows(): void {
+    this.#writtenMs = 0;
+  }
+
   #restoreRecord(row: Uint8Array, view: DataView, at: number): void {
     const image = this.#image.read(row, view, at);
     if (this.#isLeftOut(image)) return;
