@@ -78,6 +78,11 @@ export class RangeCopy {
     return this.queuedBytes >= SPLIT_QUEUE_BYTES;
   }
 
+  /** Commits have added more than the other shard takes: the copy must end, or the memory would. */
+  get isOverfull(): boolean {
+    return this.queuedBytes >= 2 * SPLIT_QUEUE_BYTES;
+  }
+
   /**
    * Takes the first row, which goes to the other shard before the next one is sent. While the walk goes on, and there is
    * room for what it copies, only full rows are taken.

@@ -60,7 +60,10 @@ export const COUNTS_PAUSE_MS_MAX = 60_000;
 export const SPLIT_SIZE_SHARE = 0.6;
 /** What a shard may hold while it splits, unless its budget is more: an isolate has 128 MB, and needs room for other things. */
 export const STRETCHED_BYTES_MAX = 112 << 20;
-/** Bytes that may wait for the shard that a range is copied to: beyond them the walk stops, and then commits wait. */
+/**
+ * Bytes that may wait for the shard that a range is copied to: beyond them the walk stops, and commits
+ * wait for a second. Twice as many end the split.
+ */
 export const SPLIT_QUEUE_BYTES = 4 << 20;
 /** A row of a copied range: as a row of a snapshot, of which it stands in the place. */
 export const SPLIT_ROW_BYTES = 1 << 20;

@@ -286,6 +286,26 @@ describe("a split of a shard", () => {
     await splits.expectQuotas(quotas);
   });
 
+  it("a new shard that hangs holds writes back for a second, and the split is given up before it fills the memory", async () => {
+    const { splits, quotas } = await filled();
+    const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const at = 2 ** 29;
+    const upper = hexOfHash(at);
+    await holdSync(splits.stub(upper));
+    await splits.begin("0", at);
+    await splits.until(upper, (state) => state !== null);
+    const names = KEYS.map((key) => `value:${key}`);
+    const name = names.find((each) => isIn({ from: at, to: CIRCLE / 4 }, splits.hashOf(each)))!;
+    const value = new Uint8Array(1_000_000);
+    const beganMs = Date.now();
+    for (let i = 0; i < 12; i++) await splits.binding.set(name, value, TTL);
+    expect(Date.now() - beganMs).toBeLessThan(10_000);
+    const splitProblem: unknown = expect.stringContaining("too slow");
+    expect(await splits.state()).toMatchObject({ split: null, splitProblem });
+    warned.mockRestore();
+    await splits.expectQuotas(quotas);
+  });
+
   it("a new shard that was never told asks the other one when a request comes, which says that it could not tell", async () => {
     const { splits, quotas } = await filled();
     const upper = await splits.begin();

@@ -10,12 +10,15 @@ afterEach(() => {
 class Host {
   changes: string[] = [];
   readonly rows: string[][] = [];
+  /** Which of the rows had to be written at once. */
+  readonly due: boolean[] = [];
   /** Resolves the commit that is on its way to the disk. */
   endSync: () => void = () => {};
   readonly #waits: { ms: number; resolve: () => void }[] = [];
 
   hasChanges = (): boolean => this.changes.length > 0;
-  write = async (): Promise<void> => {
+  write = async (isDue: boolean): Promise<void> => {
+    this.due.push(isDue);
     this.rows.push(this.changes);
     this.changes = [];
   };
@@ -60,6 +63,27 @@ it("a group commit writes one row for all calls that came while the last row was
   host.endSync();
   await Promise.all(calls);
   expect(host.rows).toEqual([["a"], ["b", "c", "d"]]);
+});
+
+it("a row that relaxed calls have waited for is due, also where it is the next flush of strict calls", async () => {
+  const host = new Host();
+  const commits = new GroupCommit(host, true);
+  await call(host, commits, "a", true);
+  expect(host.endWaits()).toEqual([50]);
+  await turns();
+  const calls = [call(host, commits, "b", true), call(host, commits, "c")];
+  host.endWaits();
+  await turns();
+  host.endSync();
+  await Promise.all(calls);
+  expect(host.rows).toEqual([["a"], ["b", "c"]]);
+  expect(host.due).toEqual([true, true]);
+  host.endSync();
+  await turns();
+  void call(host, commits, "d");
+  host.endSync();
+  await turns();
+  expect(host.due).toEqual([true, true, false]);
 });
 
 it("a group commit goes back to writing at once after a flush of a single call", async () => {
@@ -179,9 +203,9 @@ it("strict calls are never answered before their row, relaxed changes have one w
     let strictCalls = 0;
     const startedAtMs = Date.now();
     const { write } = host;
-    host.write = async () => {
+    host.write = async (isDue) => {
       for (const change of host.changes) madeAtMs.delete(change);
-      await write();
+      await write(isDue);
     };
     const written = (): number => host.rows.flat().length;
     /** What each strict call has seen that no row had when it was answered. */

@@ -3,19 +3,25 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import type { AdoptOutcome } from "../../src/base/calls/splits.ts";
 import type { CopiedRow } from "../../src/engine/copy-queue.ts";
 import type { RangeCopy } from "../../src/engine/range-copy.ts";
-import { SPLIT_RESEND_MS, SPLIT_WAIT_MS } from "../../src/engine/sizes.ts";
+import { SPLIT_RESEND_MS, SPLIT_SWITCH_MS, SPLIT_WAIT_MS } from "../../src/engine/sizes.ts";
 import { AttemptFailed, RangeTransfer } from "../../src/objects/shard/range-transfer.ts";
 
 /** A copy of some rows, and the other shard, which answers as the test says. */
 class Bench {
   readonly offered: { readonly number: number; readonly atMs: number }[] = [];
   readonly transfer: RangeTransfer;
+  isFull = false;
   #nowMs = 0;
 
-  constructor(rows: number, answer: (offered: number) => Promise<AdoptOutcome>) {
+  /** @param isTimed waits take time */
+  constructor(rows: number, answer: (offered: number) => Promise<AdoptOutcome>, isTimed = false) {
     const row: CopiedRow = { row: new Uint8Array(1), usage: new Uint8Array() };
     const left = Array.from({ length: rows }, () => row);
-    const copy: Pick<RangeCopy, "isTaken" | "next"> = {
+    const isFull = (): boolean => this.isFull;
+    const copy: Pick<RangeCopy, "isFull" | "isTaken" | "next"> = {
+      get isFull() {
+        return isFull();
+      },
       get isTaken() {
         return left.length === 0;
       },
@@ -23,7 +29,10 @@ class Bench {
     };
     const timers = {
       nowMs: () => this.#nowMs,
-      wait: async (ms: number) => await Promise.resolve(void (this.#nowMs += ms)),
+      wait: async (ms: number) => {
+        if (isTimed) await new Promise((resolve) => setTimeout(resolve, ms));
+        this.#nowMs += ms;
+      },
       waitUntil: () => {},
     };
     this.transfer = new RangeTransfer(timers, copy as RangeCopy, async (number) => {
@@ -95,6 +104,44 @@ describe("a range on its way to another shard", () => {
     expect(await Promise.all(progress)).toEqual([undefined, undefined]);
     expect(bench.transfer.progress).toBeNull();
     expect(first.offered).toEqual([]);
+  });
+
+  it("commits wait for room while the other shard takes rows", async () => {
+    const answers = [0, 1].map(() => Promise.withResolvers<AdoptOutcome>());
+    const bench = new Bench(2, async (offered) => await answers[offered - 1]!.promise, true);
+    bench.isFull = true;
+    const sent = bench.transfer.send().then(async () => await bench.transfer.send());
+    const { room } = bench.transfer;
+    let hasRoom = false;
+    void room!.then(() => (hasRoom = true));
+    answers[0]!.resolve("applied");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(hasRoom).toBe(false);
+    bench.isFull = false;
+    answers[1]!.resolve("applied");
+    await Promise.all([sent, room]);
+    expect(bench.transfer.room).toBeNull();
+  });
+
+  it("commits wait for a shard that hangs for a second, and not again before there was room", async () => {
+    vi.useFakeTimers();
+    const hanging = async (): Promise<never> => await new Promise<never>(() => {});
+    const bench = new Bench(1, hanging, true);
+    bench.isFull = true;
+    void bench.transfer.send().catch(() => {});
+    const { room } = bench.transfer;
+    expect(room).toBe(bench.transfer.room);
+    let hasEnded = false;
+    void room!.then(() => (hasEnded = true));
+    await vi.advanceTimersByTimeAsync(SPLIT_SWITCH_MS - 1);
+    expect(hasEnded).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(hasEnded).toBe(true);
+    expect(bench.transfer.room).toBeNull();
+    bench.isFull = false;
+    expect(bench.transfer.room).toBeNull();
+    bench.isFull = true;
+    expect(bench.transfer.room).not.toBeNull();
   });
 
   it("is never taken once the attempt is given up", async () => {

@@ -14,8 +14,12 @@ import { RELAXED_FLUSH_MS } from "../../engine/sizes.ts";
 export interface CommitHost extends Pick<Timers, "wait" | "waitUntil"> {
   /** Something was applied that no row has. */
   hasChanges(): boolean;
-  /** Writes it, at once. Resolves when what goes with the row was asked for, too. */
-  write(): Promise<void>;
+  /**
+   * Writes it. Resolves when what goes with the row was asked for, too.
+   *
+   * @param isDue at once: changes that were answered already must not wait any longer
+   */
+  write(isDue: boolean): Promise<void>;
   /** Resolves when all that was written is on disk. */
   sync(): Promise<void>;
 }
@@ -35,6 +39,8 @@ export class GroupCommit {
   #sharing = 0;
   /** Changes that no call waits for get their row when a timer ends, unless a call flushes them before. */
   #isRowDue = false;
+  /** That timer has ended, and the next flush has those changes. */
+  #isOverdue = false;
 
   /** @param isStrict answers wait for their row, except those of relaxed calls; else all calls are relaxed */
   constructor(host: CommitHost, isStrict: boolean) {
@@ -66,7 +72,8 @@ export class GroupCommit {
     await this.#host.wait(RELAXED_FLUSH_MS);
     this.#isRowDue = false;
     // A flush that strict calls share is about to begin, and covers these changes, too.
-    if (this.#next === null && this.#host.hasChanges()) await this.#write();
+    if (this.#next !== null) this.#isOverdue = true;
+    else if (this.#host.hasChanges()) await this.#write(true);
   }
 
   /**
@@ -76,7 +83,7 @@ export class GroupCommit {
    */
   #flushNow(): Promise<void> {
     if (this.#syncing !== null) this.#isBusy = true;
-    if (this.#next === null && !this.#isBusy) return this.#write();
+    if (this.#next === null && !this.#isBusy) return this.#write(false);
     this.#sharing++;
     this.#next ??= this.#flushAfter(this.#gather());
     return this.#next;
@@ -94,15 +101,17 @@ export class GroupCommit {
   async #flushAfter(event: Promise<void>): Promise<void> {
     await event;
     this.#next = null;
-    await this.#write();
+    const isDue = this.#isOverdue;
+    this.#isOverdue = false;
+    await this.#write(isDue);
   }
 
   /**
    * Writes at once, and notes that the disk is busy. Callers need not wait for the disk: the output gate holds their
    * answers until the row is there.
    */
-  async #write(): Promise<void> {
-    const written = this.#host.write();
+  async #write(isDue: boolean): Promise<void> {
+    const written = this.#host.write(isDue);
     this.#syncing = this.#sync();
     await written;
   }

@@ -9,7 +9,7 @@ import { withTimeout } from "../../base/in-time.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { CopiedRow } from "../../engine/copy-queue.ts";
 import type { RangeCopy } from "../../engine/range-copy.ts";
-import { SPLIT_RESEND_MS, SPLIT_WAIT_MS } from "../../engine/sizes.ts";
+import { SPLIT_RESEND_MS, SPLIT_SWITCH_MS, SPLIT_WAIT_MS } from "../../engine/sizes.ts";
 
 /** The attempt at a split can't succeed any more. */
 export class AttemptFailed extends Error {}
@@ -27,6 +27,10 @@ export class RangeTransfer {
   #number = 0;
   #sending: Promise<boolean> | null = null;
   #isStopped = false;
+  /** The wait for room that all commits share; null when none waits. */
+  #making: Promise<void> | null = null;
+  /** The last such wait was in vain, and the queue is full since. */
+  #isBehind = false;
 
   constructor(timers: Timers, copy: RangeCopy, offer: Offer) {
     this.#timers = timers;
@@ -42,6 +46,29 @@ export class RangeTransfer {
   /** Settled when the row under way, or what comes before the first one, has ended or failed; null when nothing is under way. */
   get progress(): Promise<void> | null {
     return this.#sending?.then(ignore, ignore) ?? null;
+  }
+
+  /**
+   * While the queue is full: settled when the other shard has taken enough of it, or a second has passed. After a second in vain
+   * nothing waits any more until there was room, so a shard that hangs holds callers back once.
+   *
+   * @returns null when there is nothing to wait for
+   */
+  get room(): Promise<void> | null {
+    if (!this.copy.isFull) this.#isBehind = false;
+    if (!this.copy.isFull || this.#isBehind) return null;
+    this.#making ??= this.#makeRoom().finally(() => (this.#making = null));
+    return this.#making;
+  }
+
+  async #makeRoom(): Promise<void> {
+    const late = this.#timers.wait(SPLIT_SWITCH_MS).then(() => true);
+    while (this.copy.isFull) {
+      const { progress } = this;
+      if (progress === null) return;
+      if (await Promise.race([late, progress.then(() => false)])) break;
+    }
+    this.#isBehind = this.copy.isFull;
   }
 
   /**

@@ -139,7 +139,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     const commitHost = {
       ...records,
       hasChanges: () => this.#engine.needsRow,
-      write: async () => await this.#commit(),
+      write: async (isDue: boolean) => await this.#commit(isDue),
     };
     this.#commits = new GroupCommit(commitHost, this.#settings.DURABILITY === "strict");
     this.#time = new ShardTime({
@@ -436,9 +436,9 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   }
 
   /** Writes what was applied, and asks for the alarm in the same turn, so that both are committed together. */
-  async #commit(): Promise<void> {
+  async #commit(isDue: boolean): Promise<void> {
     const { splitting } = this.#splits;
-    for (let { room } = splitting; room !== null; { room } = splitting) await room;
+    for (let room; (room = splitting.makeRoom(isDue)) !== null;) await room;
     this.#mustWrite(() => this.#journal.append());
     this.#splits.noteCommit();
     const recordsMs = this.#engine.takeEarlierDeadline() ?? Infinity;

@@ -125,13 +125,16 @@ export class Splitting {
   }
 
   /**
-   * While the other shard has to take rows before more are written: commits wait for this, then look again.
+   * Before a commit. One that callers wait for waits for room for the other shard's rows, then looks again.
    *
-   * @returns null when there is room
+   * @param isDue the commit has to be written now
+   * @returns null when it may be written
    */
-  get room(): Promise<void> | null {
-    const { copy } = this.#host.engine.ownership;
-    return copy?.isFull === true ? (this.#transfer?.progress ?? null) : null;
+  makeRoom(isDue: boolean): Promise<void> | null {
+    const room = isDue ? null : (this.#transfer?.room ?? null);
+    if (room === null && this.#transfer?.copy.isOverfull)
+      this.giveUp("the other shard is too slow");
+    return room;
   }
 
   /** After a start: goes on with the split that was under way. */

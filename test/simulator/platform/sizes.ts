@@ -124,7 +124,7 @@ function journal(random: Random): Partial<Sizes> {
 }
 
 function splits(random: Random): Partial<Sizes> {
-  return {
+  const sizes = {
     // From about 10 KB on, of 24 MiB: runs have some hundred KB of records.
     SPLIT_SIZE_SHARE: random.skewed(0.0004, 0.6),
     SPLIT_QUEUE_BYTES: whole(random, 1024, 65_536),
@@ -143,6 +143,9 @@ function splits(random: Random): Partial<Sizes> {
     LOAD_SAMPLE_CALLS: whole(random, 1, 4),
     SPLIT_RESEND_MS: whole(random, 10, 2000),
   };
+  // Twice as much ends a split: what the walk alone may add beyond the queue's bound must not.
+  sizes.SPLIT_QUEUE_BYTES += sizes.SPLIT_STEP_BYTES + 8192;
+  return sizes;
 }
 
 function limits(random: Random): Partial<Sizes> {
