@@ -8,11 +8,12 @@
 import { presentMs } from "../../base/clock.ts";
 import type { AdoptOutcome, RangeOffer } from "../../base/calls/splits.ts";
 import type { Environment } from "../../base/environment.ts";
+import { withTimeout } from "../../base/in-time.ts";
 import { logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
 import { shardStub } from "../../base/stubs.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { ADOPT_ASK_MS } from "../../engine/sizes.ts";
+import { ADOPT_ASK_MS, SPLIT_WAIT_MS } from "../../engine/sizes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Journal } from "./journal.ts";
 
@@ -131,10 +132,8 @@ export class Adoption {
     const { namespace } = shardName.parse(name);
     const { range, parent, attempt } = journal.split;
     const parentName = shardName.at(namespace, parent!, journal.placement!.shards);
-    const { verdict, nowMs } = await shardStub(this.#env, parentName).verdictOn(
-      range!.from,
-      attempt,
-    );
+    const asked = shardStub(this.#env, parentName).verdictOn(range!.from, attempt);
+    const { verdict, nowMs } = await withTimeout(asked, SPLIT_WAIT_MS);
     // It has lost its data, or is an old copy of before the attempt.
     if (verdict === "unknown") throw new Error(`${parentName} does not know of the attempt`);
     if (verdict === "given") await this.activate(attempt, nowMs);

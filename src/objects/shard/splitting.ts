@@ -9,41 +9,30 @@
  * Each message says what is on disk already, as the platform's output gate holds calls until the rows before them are. So a
  * crash, here or there, leaves one owner of each key.
  */
-import { presentMs } from "../../base/clock.ts";
 import type { RangeOffer, SplitFigures } from "../../base/calls/splits.ts";
 import { variableName } from "../../base/deployment.ts";
 import type { Environment } from "../../base/environment.ts";
+import { withTimeout } from "../../base/in-time.ts";
 import { logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
 import { shardStub } from "../../base/stubs.ts";
-import type { Timers } from "../../base/timers.ts";
 import { inTurns, turn } from "../../base/turn.ts";
-import type { Engine } from "../../engine/engine.ts";
-import type { HashKey } from "../../engine/hash.ts";
 import { middleBySize } from "../../engine/size-choice.ts";
 import {
   SPLIT_KEEP_MS,
   SPLIT_RESUME_MS,
   SPLIT_SWITCH_BYTES,
   SPLIT_SWITCH_MS,
+  SPLIT_WAIT_MS,
 } from "../../engine/sizes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import { endOf, type Range } from "../../wire/range.ts";
-import type { Gate } from "./gate.ts";
-import type { Journal } from "./journal.ts";
-import type { OwnRange } from "./own-range.ts";
+import { endOf } from "../../wire/range.ts";
 import { AttemptFailed, RangeTransfer } from "./range-transfer.ts";
 import { isWideEnough, middleOf, SplitPace } from "./split-pace.ts";
 import { SplitProblem, type SplitCause } from "./split-problem.ts";
 import { SplitPhase, type SplitRows } from "./split-rows.ts";
-
-/**
- * Pauses between the calls that tell the other shard that it owns the range. Each is twice as long as the one before. These are
- * the first pause, the longest in which this shard stays awake, and the longest of all.
- */
-const TELL_MS_MIN = 1000;
-const TELL_AWAKE_MS_MAX = 32_000;
-const TELL_MS_MAX = 300_000;
+import type { SplittingHost } from "./splitting-host.ts";
+import { isDue, TELL_AWAKE_MS_MAX, TELL_MS_MIN, Telling } from "./telling.ts";
 
 /** Why a shard that has most of its bytes in one place does not split. */
 const INDIVISIBLE =
@@ -51,38 +40,6 @@ const INDIVISIBLE =
 
 /** The most shards of a namespace that splits because of too many calls can make. */
 const LOAD_SHARDS_MAX = 16;
-
-/** The shard. */
-export interface SplittingHost extends Timers {
-  /** Name of the object. */
-  readonly name: string;
-  readonly engine: Engine;
-  readonly journal: Journal;
-  /** Seed of the placement. */
-  readonly seed: HashKey;
-  /** `SHARDS_MAX`. */
-  readonly shardsMax: number;
-  readonly gate: Gate;
-  readonly own: OwnRange;
-  /** Whether the shard is large, or has too many calls. */
-  isWanted(cause: "size" | "load"): boolean;
-  /** When a listing last asked for a part of the shard, ms since the epoch; -Infinity for never. */
-  listedAtMs(): number;
-  /**
-   * Before a part is given away: tells the witness what the shard will own.
-   *
-   * @param begins first hashes of all ranges that the shard will know of
-   */
-  noteSplit(range: Range, begins: readonly number[]): Promise<void>;
-  /** After a split was given up: tells the witness that the shard owns what it did before. Never rejects. */
-  noteGivenUp(): Promise<void>;
-  /** Executes what writes; a failure resets the object. */
-  write(write: () => void): void;
-  /** Sets the alarm for what is due next. */
-  setAlarm(): Promise<void>;
-  /** The range, or the state of a split, has changed. */
-  onChange(): void;
-}
 
 /** Of one shard. */
 export class Splitting {
@@ -98,10 +55,8 @@ export class Splitting {
   /** Why the shard has last begun to split. */
   #cause: SplitCause = "operator";
   readonly #problem: SplitProblem;
-  /** Before the other shard is told again. */
-  #tellPauseMs = TELL_MS_MIN;
-  /** When it is told again by the alarm, ms since the epoch; Infinity unless the shard waits for that. */
-  #tellAtMs = Infinity;
+  /** Tells the other shard that the range is its own. */
+  readonly #telling: Telling;
   /** Whether `#hint` is under way. */
   #isHinting = false;
   /** When records that were given away are dropped, ms since the epoch; Infinity where there are none. */
@@ -111,6 +66,15 @@ export class Splitting {
     this.#env = env;
     this.#host = host;
     this.#problem = new SplitProblem((cause) => host.isWanted(cause));
+    this.#telling = new Telling({
+      ...host,
+      given: async (at, attempt, nowMs) => await this.#shardAt(at).given(attempt, nowMs),
+      onUntold: (reason) => this.#noteProblem(reason, "untold"),
+      onTold: () => {
+        this.#problem.clear();
+        host.onChange();
+      },
+    });
   }
 
   /** The split under way; null when none is. */
@@ -142,7 +106,7 @@ export class Splitting {
     const { split, attempt } = this.#host.journal.split;
     this.#host.waitUntil(this.#hint());
     if (split === null) return;
-    if (split.phase === SplitPhase.given) this.#host.waitUntil(this.#tell(split.at));
+    if (split.phase === SplitPhase.given) this.#host.waitUntil(this.#telling.tell(split.at));
     // So an operator can stop a split that crashes the shard again and again: by a lower `SHARDS_MAX`.
     else if (!this.#isWideEnough(split.at)) this.giveUp(this.#tooNarrow);
     else this.#host.waitUntil(this.#beginAgain(split.at, attempt));
@@ -299,7 +263,7 @@ export class Splitting {
     this.#pace.noteSuccess();
     // What the last commit had is due as well.
     const isSet = this.#host.setAlarm();
-    await Promise.all([isSet, this.#hint(), this.#tell(at), this.#forgetLater()]);
+    await Promise.all([isSet, this.#hint(), this.#telling.tell(at), this.#forgetLater()]);
   }
 
   #offerFrom(at: number): RangeOffer {
@@ -371,7 +335,7 @@ export class Splitting {
 
   /** When the alarm has something to do, ms since the epoch; Infinity for never. */
   get deadlineMs(): number {
-    return Math.min(this.#tellAtMs, this.#forgetAtMs);
+    return Math.min(this.#telling.atMs, this.#forgetAtMs);
   }
 
   /** Does what is due; the alarm calls it. */
@@ -379,42 +343,7 @@ export class Splitting {
     const nowMs = this.#host.nowMs();
     const { split } = this.#host.journal.split;
     if (isDue(this.#forgetAtMs, nowMs)) await this.#forget();
-    if (isDue(this.#tellAtMs, nowMs) && split !== null) await this.#tell(split.at);
-  }
-
-  /**
-   * Tells the other shard that the range is its own, again and again until it answers. The other shard also asks by itself, so
-   * after a while this one tells it by the alarm only, and sleeps meanwhile.
-   */
-  async #tell(at: number): Promise<void> {
-    this.#tellAtMs = Infinity;
-    while (!(await this.#isTold(at))) {
-      const pauseMs = this.#tellPauseMs;
-      this.#tellPauseMs = Math.min(2 * pauseMs, TELL_MS_MAX);
-      if (pauseMs > TELL_AWAKE_MS_MAX) {
-        this.#tellAtMs = this.#host.nowMs() + pauseMs;
-        await this.#host.setAlarm();
-        return;
-      }
-      await this.#host.wait(pauseMs);
-    }
-    this.#tellPauseMs = TELL_MS_MIN;
-    this.#host.write(() => this.#host.journal.split.noteActivated());
-    this.#problem.clear();
-    this.#host.onChange();
-  }
-
-  async #isTold(at: number): Promise<boolean> {
-    const { journal, engine } = this.#host;
-    let reason = "the other shard has no such range";
-    try {
-      engine.advance(presentMs());
-      if (await this.#shardAt(at).given(journal.split.attempt, engine.nowMs)) return true;
-    } catch (error) {
-      reason = String(error);
-    }
-    this.#noteProblem(reason, "untold");
-    return false;
+    if (split !== null) this.#telling.runDue(split.at);
   }
 
   /** See `SplitCalls.noteSplit`. */
@@ -445,7 +374,8 @@ export class Splitting {
   /** Whether the other shard has taken the hint; null if it does not answer, or if its answer could not be stored. */
   async #sendHint({ parent, gone }: SplitRows): Promise<boolean | null> {
     try {
-      if (!(await this.#shardAt(parent!).noteSplit([...gone]))) return false;
+      const noted = this.#shardAt(parent!).noteSplit([...gone]);
+      if (!(await withTimeout(noted, SPLIT_WAIT_MS))) return false;
       // If a full disk refuses this row, the next attempt tells the same again.
       this.#host.journal.split.noteHinted(gone.length);
       return true;
@@ -477,11 +407,6 @@ export class Splitting {
     const { namespace } = shardName.parse(name);
     return shardStub(this.#env, shardName.at(namespace, at, journal.placement!.shards));
   }
-}
-
-/** Whether a deadline has come. One further away than the longest pause is due, too: the clock has gone back since it was set. */
-function isDue(atMs: number, nowMs: number): boolean {
-  return atMs <= nowMs || (atMs < Infinity && atMs - nowMs > TELL_MS_MAX);
 }
 
 function refused(reason: string): ThrottrError {
