@@ -557,6 +557,29 @@ describe("message numbers", () => {
     });
   });
 
+  it.each([
+    ["without kept messages", () => null, 50_000],
+    ["whose kept messages go later", () => 1003, 3],
+  ])(
+    "a number of a channel %s is not used again after a crash, messages to others and a sleep",
+    async (_, keptOfA, count) => {
+      await withStore((store) => {
+        const before = new GroupNumbers(store, host);
+        take(before, before.listen("a", 1000), count);
+        const high = before.high;
+        before.listen("b", 1000);
+        // The object dies here.
+        const lastKept = (channel: string): number | null => (channel === "a" ? keptOfA() : null);
+        const after = new GroupNumbers(new GroupStore(store.storage), { ...host, lastKept });
+        take(after, after.get("b")!, 1);
+        after.settle();
+        const later = new GroupNumbers(new GroupStore(store.storage), host);
+        expect(later.get("a")!.sequence).toBe(after.get("a")!.sequence);
+        expect(take(later, later.get("a")!, 1)).toBeGreaterThan(high);
+      });
+    },
+  );
+
   it("numbers of the channels unused longest are forgotten when there are too many names", async () => {
     await withStore((store) => {
       const numbers = new GroupNumbers(store, host);

@@ -63,7 +63,10 @@ export class GroupNumbers {
     for (const { name, sequence, used_at_ms: usedAtMs } of rows) {
       const channel = channelOfBlob(name);
       const last = Math.max(sequence, host.lastKept(channel) ?? floor);
-      this.#add({ channel, sequence: last, usedAtMs });
+      const numbered = { channel, sequence: last, usedAtMs };
+      this.#add(numbered);
+      // `settle` removes the floor for all channels: also those without a message since then need their number in a row.
+      if (last > sequence) this.#unsettled.add(numbered);
       this.high = Math.max(this.high, last);
     }
   }
