@@ -98,7 +98,7 @@ export async function openListener(
     after: sequence,
   });
   if (response.webSocket === null) return null;
-  return new EventStream(response.webSocket).response;
+  return new EventStream(response.webSocket, entrance.settings.STALL_TIMEOUT_MS).response;
 }
 
 /**

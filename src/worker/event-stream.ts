@@ -5,6 +5,7 @@
  * a line end, are sent in base64 as an event named `base64`. The stream reports to the Hub what it has written, so the
  * Hub notices a listener that does not read.
  */
+import { logWarning } from "../base/log.ts";
 import { parseBridgeMessage, drainedMessage } from "../wire/bridge.ts";
 import { parseRecords, type EventRecord } from "../wire/events.ts";
 import { base64Of, textOf } from "./text.ts";
@@ -28,28 +29,38 @@ const encoder = new TextEncoder();
 type Waiting = string | Uint8Array;
 
 /**
- * One listener. What the Hub sends waits until the client reads; the Hub's own limit for unread bytes keeps it short.
+ * One listener. What the Hub sends waits until the client reads; the Hub's own limit for unread bytes keeps it short. Once
+ * the Hub has ended the listener it counts these bytes no more: then a client that does not read is given up.
  */
 export class EventStream {
   readonly response: Response;
   readonly #hub: WebSocket;
+  readonly #controller: ReadableStreamDefaultController<Uint8Array>;
+  readonly #stallTimeoutMs: number;
   readonly #heartbeat: ReturnType<typeof setInterval>;
   readonly #waiting: Waiting[] = [];
   /** Resolves the reader's wait for text; null while it does not wait. */
   #isWanted: (() => void) | null = null;
+  /** How often the client has asked for more. */
+  #pulls = 0;
   /** Why nothing more will be added; null while the stream is open. */
   #ending: "closed" | "unread" | null = null;
 
-  constructor(hub: WebSocket) {
+  /** @param stallTimeoutMs how long a client may read nothing of what waits once the Hub has ended the listener */
+  constructor(hub: WebSocket, stallTimeoutMs: number) {
+    let controller: ReadableStreamDefaultController<Uint8Array>;
     const readable = new ReadableStream<Uint8Array>(
       {
-        pull: async (controller) => await this.#pull(controller),
-        cancel: () => this.#end("closed"),
+        start: (ofStream) => void (controller = ofStream),
+        pull: async () => await this.#pull(),
+        cancel: () => this.#cancel(),
       },
       { highWaterMark: 0 },
     );
     this.response = new Response(readable, { headers: HEADERS });
     this.#hub = hub;
+    this.#controller = controller!;
+    this.#stallTimeoutMs = stallTimeoutMs;
     this.#heartbeat = setInterval(() => this.#beat(), HEARTBEAT_MS);
     hub.binaryType = "arraybuffer";
     hub.addEventListener("message", ({ data }) => this.#fromHub(data as ArrayBuffer));
@@ -77,25 +88,21 @@ export class EventStream {
     this.#isWanted?.();
   }
 
-  /**
-   * Sends one thing that waits. An unread stream ends with an error, so that a browser reconnects and asks for the
-   * rest.
-   */
-  async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+  /** Sends one thing that waits. A stream that was left unread has ended with an error already. */
+  async #pull(): Promise<void> {
+    this.#pulls++;
     if (this.#waiting.length === 0 && this.#ending === null) {
       await new Promise<void>((resolve) => (this.#isWanted = resolve));
       this.#isWanted = null;
     }
-    const next = this.#ending === "unread" ? undefined : this.#waiting.shift();
+    const next = this.#waiting.shift();
     if (next !== undefined) {
       const isText = typeof next === "string";
       const text = isText ? next : parseRecords(next).map(eventText).join("");
-      controller.enqueue(encoder.encode(text));
+      this.#controller.enqueue(encoder.encode(text));
       if (!isText) this.#tell(drainedMessage(next.length));
-    } else if (this.#ending === "unread") {
-      controller.error(new Error("unread"));
-    } else {
-      controller.close();
+    } else if (this.#ending === "closed") {
+      this.#controller.close();
     }
   }
 
@@ -104,15 +111,47 @@ export class EventStream {
     if (this.#hub.readyState === WebSocket.OPEN) this.#hub.send(message);
   }
 
-  /** Ends the stream, by either side. What waits is still sent, unless it was left unread. */
+  /** The client has closed the response. */
+  #cancel(): void {
+    this.#waiting.length = 0;
+    this.#end("closed");
+  }
+
+  /**
+   * Ends the stream, by either side. What waits is still sent, unless it was left unread: then the stream fails, so that a
+   * browser reconnects and asks for the rest.
+   */
   #end(ending: "closed" | "unread"): void {
     if (this.#ending !== null) return;
     this.#ending = ending;
     clearInterval(this.#heartbeat);
     if (this.#hub.readyState === WebSocket.OPEN) this.#hub.close(1000);
+    if (ending === "unread") this.#fail("unread");
+    else this.#watch();
     this.#isWanted?.();
   }
+
+  /** At once: a client that does not read asks for nothing, and what waits would stay in memory as long as it lives. */
+  #fail(reason: string): void {
+    this.#waiting.length = 0;
+    this.#controller.error(new Error(reason));
+  }
+
+  /** Gives the client up if it reads nothing of what waits. */
+  #watch(): void {
+    if (this.#waiting.length === 0) return;
+    const pulls = this.#pulls;
+    setTimeout(() => {
+      if (this.#pulls !== pulls) return this.#watch();
+      if (this.#waiting.length === 0) return;
+      logWarning("http_stalled", { unwrittenBytes: bytesOf(this.#waiting) });
+      this.#fail("stalled");
+    }, this.#stallTimeoutMs);
+  }
 }
+
+const bytesOf = (waiting: readonly Waiting[]): number =>
+  waiting.reduce((sum, { length }) => sum + length, 0);
 
 function eventText({ sequence, payload }: EventRecord): string {
   const id = sequence === null ? "" : `id: ${sequence}\n`;
