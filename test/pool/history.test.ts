@@ -8,7 +8,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Directory } from "../../src/objects/channel/directory.ts";
+import { Directory } from "../../src/objects/channel/directory.ts";
 import { DirectoryCounts } from "../../src/objects/channel/directory-counts.ts";
 import type { History } from "../../src/wire/history.ts";
 import type { Overview } from "../../src/wire/overview.ts";
@@ -78,6 +78,20 @@ async function meterOf(ns: string): Promise<{ reports: () => string[]; rows: () 
     reports: () => told.mock.calls.map(([object]) => object).filter((object) => object !== ""),
     rows: () => rows,
   };
+}
+
+/** Keeps the first report of a Hub on its way until the gate opens. */
+function holdReport(gate: Promise<void>) {
+  const { report } = Directory.prototype;
+  const retire = vi.spyOn(Directory.prototype, "retire");
+  const reports = vi.spyOn(Directory.prototype, "report").mockImplementationOnce(async function (
+    this: Directory,
+    ...asked
+  ) {
+    await gate;
+    return await report.apply(this, asked);
+  });
+  return { reports, retire };
 }
 
 describe("the last hour", () => {
@@ -163,6 +177,36 @@ describe("the last hour", () => {
       expect(connections.open).toBe(0);
       expect(requests.byName["whoami"]!.total).toBe(2);
     });
+  });
+
+  it("a Hub is counted once whose report arrives late, while its last connection closes", async () => {
+    const { ns, headers, overview, history } = await newSpace();
+    const gate = Promise.withResolvers<void>();
+    const { reports, retire } = holdReport(gate.promise);
+    const socket = await openSocket("/throttr/7.3/uint16", headers);
+    await socket.exchange(bytesOfHex("18"), 17);
+    await vi.waitFor(() => expect(reports).toHaveBeenCalledTimes(1), 5000);
+    await socket.close();
+    await scheduler.wait(500);
+    gate.resolve();
+    await vi.waitFor(() => expect(retire).toHaveBeenCalledTimes(1), 5000);
+    await vi.waitFor(async () => expect(await directoryOf(ns).hubs()).toEqual([]));
+    pass(MINUTE_MS);
+    expect((await overview()).requests.byName["whoami"]!.total).toBe(1);
+    expect((await history()).minutes.map(({ requests }) => requests)).toEqual([1]);
+  });
+
+  it("a Hub whose report hangs leaves the Directory's list", async () => {
+    const { ns, headers } = await newSpace();
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    const gate = Promise.withResolvers<void>();
+    const { reports } = holdReport(gate.promise);
+    const socket = await openSocket("/throttr/7.3/uint16", headers);
+    await socket.exchange(bytesOfHex("18"), 17);
+    await vi.waitFor(() => expect(reports).toHaveBeenCalledTimes(1), 5000);
+    await socket.close();
+    await vi.waitFor(async () => expect(await directoryOf(ns).hubs()).toEqual([]), 5000);
+    gate.resolve();
   });
 
   it("the last hour needs the scope admin", async () => {

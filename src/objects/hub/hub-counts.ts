@@ -7,12 +7,17 @@ import type { HubReport } from "../../base/calls/channel.ts";
 import type { HubFigures } from "../../base/calls/hub.ts";
 import { presentMs } from "../../base/clock.ts";
 import { DataPoints } from "../../base/data-points.ts";
+import { withTimeout } from "../../base/in-time.ts";
+import { logWarning } from "../../base/log.ts";
 import { hubName } from "../../base/names.ts";
 import { readSettings } from "../../base/settings.ts";
 import { sendReport } from "../../base/send-report.ts";
 import { MinuteReporter } from "../../engine/minute-report.ts";
 import { StoredCounts } from "../../engine/stored-counts.ts";
 import { Tally, type TallyFigures } from "../../engine/tally.ts";
+
+/** How long the last counts of a Hub wait for a report that is under way. */
+const REPORT_MS_MAX = 2000;
 
 /** The Hub whose counts these are. */
 export interface CountedHub {
@@ -31,6 +36,8 @@ export class HubCounts {
   readonly #reporter: MinuteReporter | null;
   /** Since when the tally counts, ms since the epoch. */
   #sinceMs = presentMs();
+  /** The reports under way; null when there are none. */
+  #reporting: Promise<void> | null = null;
 
   constructor(env: Environment, hub: CountedHub) {
     this.#env = env;
@@ -66,11 +73,20 @@ export class HubCounts {
     if (report === null) return;
     const counts = new StoredCounts(this.tally, null, true).takeAll(presentMs());
     const { name, waitUntil } = this.#hub;
-    waitUntil(sendReport(this.#env, this.#namespace, name, report, counts).then(() => {}));
+    const sent = sendReport(this.#env, this.#namespace, name, report, counts);
+    const reporting = Promise.all([sent, this.#reporting]).then(() => {
+      if (this.#reporting === reporting) this.#reporting = null;
+    });
+    this.#reporting = reporting;
+    waitUntil(reporting);
   }
 
-  /** Gives all counts away, and begins at 0. */
-  release(): { figures: TallyFigures; last: HubReport } {
+  /**
+   * Gives all counts away, and begins at 0. Reports under way arrive first: calls of two stubs have no order, and the Directory
+   * would count a report that comes behind these counts beside them.
+   */
+  async release(): Promise<{ figures: TallyFigures; last: HubReport }> {
+    await this.#reported();
     this.#points.flush();
     const nowMs = presentMs();
     this.tally.turn(nowMs);
@@ -79,5 +95,14 @@ export class HubCounts {
     this.#sinceMs = nowMs;
     this.#reporter?.begin(nowMs, 0);
     return { figures, last };
+  }
+
+  /** Resolves when no report is under way; the Directory is not kept waiting for one that hangs. */
+  async #reported(): Promise<void> {
+    try {
+      while (this.#reporting !== null) await withTimeout(this.#reporting, REPORT_MS_MAX);
+    } catch (error) {
+      logWarning("report_failed", { object: this.#hub.name, error: String(error) });
+    }
   }
 }

@@ -55,9 +55,9 @@ export class HubListing {
     this.#isListed = false;
     const { name, counts } = this.#hub;
     const directory = this.#hub.directory();
-    this.#call = this.#afterCall(() => {
-      const { figures, last } = counts.release();
-      return directory.retire(name, figures, last);
+    this.#call = this.#afterCall(async () => {
+      const { figures, last } = await counts.release();
+      await directory.retire(name, figures, last);
     }).catch((error: unknown) => {
       // The Directory asks its Hubs once a day, and with each message to `*`.
       logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
