@@ -174,6 +174,12 @@ export const LOG_EVENTS = {
       "A shard did not confirm within 2 s that it gave back its part of a `limitAll` that another shard refused; what it charged may stay charged.",
     fields: { object: "name of the shard", error: ERROR },
   },
+  replay_uncut: {
+    severity: "warning",
+    meaning:
+      "A group of channels has more kept messages than it should, and the disk refused to delete some; the next kept message tries again.",
+    fields: { error: ERROR },
+  },
   hub_failed: {
     severity: "warning",
     meaning:

@@ -444,6 +444,34 @@ describe("kept messages", () => {
     });
   });
 
+  it("a disk that refuses to delete kept messages refuses no new ones, and later ones make room", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    await inStore((store) => {
+      let isFull = true;
+      const write = store.write.bind(store);
+      vi.spyOn(store, "write").mockImplementation((query, ...bindings) => {
+        if (isFull && query.startsWith("DELETE")) throw new Error("disk is full: SQLITE_FULL");
+        write(query, ...bindings);
+      });
+      const replay = new GroupReplay(store, 1000);
+      const names = Array.from(
+        { length: Math.ceil(GROUP_KEPT_BYTES_MAX / 500_000) + 1 },
+        (_, i) => `name ${i}`,
+      );
+      for (const name of names) replay.keep(name, 1, messages(500_000), 1, 0);
+      for (const name of names) {
+        expect(sizesOf(replay.replay(numbered(name, 1), 0, 0).replay)).toEqual([500_000]);
+      }
+      isFull = false;
+      replay.keep("later", 1, messages(1000), 1, 0);
+      const { bytes } = store.storage.sql
+        .exec<{ bytes: number }>("SELECT sum(length(messages)) AS bytes FROM messages")
+        .one();
+      expect(bytes).toBeLessThanOrEqual(GROUP_KEPT_BYTES_MAX);
+      expect(sizesOf(replay.replay(numbered("later", 1), 0, 0).replay)).toEqual([1000]);
+    });
+  });
+
   it("a channel keeps no more bytes than a listener is given", async () => {
     await inStore((store) => {
       const replay = new GroupReplay(store, 1000);

@@ -7,6 +7,7 @@
  */
 import { ByteWriter } from "../../wire/bytes.ts";
 import { forEachMessage, writeMessage } from "../../wire/messages.ts";
+import { logWarning } from "../../base/log.ts";
 import { blobOf, channelOfBlob, type GroupStore } from "./group-store.ts";
 import { KEPT_MS, type Numbered } from "./group-numbers.ts";
 import {
@@ -249,7 +250,7 @@ export class GroupReplay {
 
   /**
    * Frees an eighth of the group's room: every channel is cut down to one level, so that those below it
-   * lose nothing.
+   * lose nothing. A full disk may refuse it: the messages that are over it stay, and the next `keep` tries again.
    */
   #levelDown(): void {
     const sizes = Array.from(this.#channels, ([channel, { bytes }]) => ({ channel, bytes }));
@@ -261,16 +262,26 @@ export class GroupReplay {
       if (bytes > level) break;
       left -= bytes;
     }
-    for (const { channel, bytes } of sizes) if (bytes > level) this.#cutTo(channel, level);
+    for (const { channel, bytes } of sizes) {
+      if (bytes > level && !this.#cutTo(channel, level)) return;
+    }
   }
 
-  /** Drops the oldest chunks until the rest fits. */
-  #cutTo(channel: string, bytesMax: number): void {
+  /** Drops the oldest chunks until the rest fits; false when the disk has refused that. */
+  #cutTo(channel: string, bytesMax: number): boolean {
     const { chunks, bytes } = this.#channels.get(channel)!;
     let left = bytes;
     let dropped = 0;
     while (left > bytesMax) left -= chunks[dropped++]!.bytes;
-    this.#drop(channel, dropped);
+    try {
+      this.#drop(channel, dropped);
+      return true;
+    } catch (error) {
+      // Memory says that chunks are gone whose rows are still there.
+      this.#reload(channel);
+      logWarning("replay_uncut", { error: String(error) });
+      return false;
+    }
   }
 
   /** Reads the messages of a chunk from disk, in order. */
