@@ -144,7 +144,6 @@ export class Roster {
   /** Ends a subscription; refused when there was none. */
   unsubscribe(connection: Subscriber, channel: string): SubscriptionChange {
     if (!connection.subscriptions.delete(channel)) return "refused";
-    this.#names = null;
     return this.#removeMember(connection, channel) ?? "done";
   }
 
@@ -279,6 +278,7 @@ export class Roster {
 
   /** Null when no group has to be called; else a promise that never fails, as the subscription is gone either way. */
   #removeMember(connection: Subscriber, channel: string): Promise<void> | null {
+    this.#names = null;
     const audience = this.#audiences.get(channel);
     if (audience === undefined || !audience.members.delete(connection)) return null;
     this.#count(channel, -1);
