@@ -387,3 +387,17 @@ it("a shard without memory refuses an Acquire with OutOfMemory, and serves all o
     watcher.close();
   });
 });
+
+it("a connection counts once in Stats, also when its Hub has slept", async () => {
+  const client = await openYrmcds({ transport: "websocket", form: "document", location: "XXX" });
+  const total = async (): Promise<string> => {
+    const [reply] = await client.ask(stats());
+    const [, count] = /total_connections[^\d]*(\d+)/.exec(new TextDecoder().decode(reply!.body))!;
+    return count!;
+  };
+  expect(await total()).toBe("1");
+  await scheduler.wait(50);
+  await evictAllDurableObjects();
+  expect(await total()).toBe("1");
+  client.close();
+});

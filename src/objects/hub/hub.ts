@@ -290,7 +290,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   }
 
   endRevoked(...asked: Parameters<HubCalls["endRevoked"]>): number {
-    return endRevoked(this.#connections.values(), ...asked);
+    // A peer whose socket is gone may have writes that are not executed yet.
+    return endRevoked([...this.#connections.values(), ...this.#ending], ...asked);
   }
 
   /**
@@ -337,6 +338,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const connection = Connection.open(server, parameters, id, this);
     this.#connections.set(server, connection);
     this.#join(connection);
+    if (connection.isYrmcds) this.#countYrmcds();
     const refused = channel === null ? null : await this.#listen(connection, channel, after);
     if (refused !== null) return new Response(null, { status: refused });
     await this.#alarm.setFor(parameters.access.expiresAtMs ?? Infinity);
@@ -413,8 +415,11 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const joined = this.roster.add(connection);
     if (joined !== null) this.ctx.waitUntil(this.#joinAgain(joined));
     this.#noteSockets();
-    if (!connection.isYrmcds) return;
-    this.#yrmcdsConnections++;
+    if (connection.isYrmcds) this.#yrmcdsConnections++;
+  }
+
+  /** Counts a new connection of the yrmcds protocol; one that has outlived sleep was counted when it was opened. */
+  #countYrmcds(): void {
     this.#counts.tally.turn(presentMs());
     this.#counts.tally.totals[TALLY_YRMCDS_CONNECTIONS]!++;
   }
