@@ -213,6 +213,11 @@ export const SHARD_ANSWER_BYTES_MAX = 8 << 20;
  */
 export const RPC_CALL_REPLY_BYTES_MAX = 2 << 20;
 /**
+ * Frames of the operations of one call, 24 MiB: all of them may be for one shard, and go there in one call, which carries
+ * 32 MiB on the platform, with up to `LANE_CALL_BYTES_MAX` of others before them.
+ */
+export const BATCH_BYTES_MAX = 24 << 20;
+/**
  * Replies that are held for an RPC caller, 24 MiB. A call between Workers carries 32 MiB; what is left is for the objects
  * that replies become.
  */

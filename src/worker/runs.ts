@@ -13,6 +13,7 @@ import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameEnd, scanRun } from "../wire/throttr/scanner.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
+import { BATCH_BYTES_MAX } from "../engine/sizes.ts";
 
 /** Most runs of a message. Each needs calls of its own, of which the platform allows a request a limited number. */
 const RUNS_MAX = 500;
@@ -64,7 +65,7 @@ export function findRuns(
  * The runs of operations whose rights were checked. An operation knows its type, and so its target: this is what
  * `findRuns` would find in their frames.
  *
- * @throws ThrottrError `frame_too_large`, `runs_max`
+ * @throws ThrottrError `frame_too_large`, `batch_too_large`, `runs_max`
  */
 export function runsOfOperations(
   operations: readonly Operation<unknown>[],
@@ -77,6 +78,7 @@ export function runsOfOperations(
   operations.forEach(({ type, frame }, i) => {
     if (frame.length > frameBytesMax) throw frameTooLarge(bytes, frameBytesMax);
     bytes += frame.length;
+    if (bytes > BATCH_BYTES_MAX) throw batchTooLarge();
     const { target } = layouts[type]!;
     const next = operations[i + 1];
     // Requests on the namespace ask all shards, so each is a run of its own even beside another one.
@@ -89,6 +91,13 @@ export function runsOfOperations(
     from = i + 1;
   });
   return runs;
+}
+
+function batchTooLarge(): ThrottrError {
+  return new ThrottrError(
+    "batch_too_large",
+    `the operations of a call may have at most ${BATCH_BYTES_MAX} bytes together: send fewer at once; nothing was applied`,
+  );
 }
 
 /** @param at the byte of the message at which the frame begins */

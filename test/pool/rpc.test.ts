@@ -168,6 +168,14 @@ describe("batches", () => {
   });
 });
 
+it("a batch with too many bytes is refused, and nothing of it is applied", async () => {
+  const value = new Uint8Array(1_000_000);
+  const call = (i: number) => ["set", `large:${i}`, value, { ttlMs: HOUR_MS }] as const;
+  const calls = Array.from({ length: 26 }, (_, i) => call(i));
+  expect(await codeOf(throttr.batch(calls))).toBe("batch_too_large");
+  expect(await throttr.get("large:0")).toBeNull();
+});
+
 describe("records", () => {
   it("records are listed by prefix, page by page, and removed", async () => {
     const keys = Array.from({ length: 30 }, (_, i) => `user:${String(i).padStart(2, "0")}`);

@@ -1,7 +1,8 @@
 /** The runs of a message that comes whole. */
 import { expect, it, vi } from "vitest";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
-import { findRuns } from "../../src/worker/runs.ts";
+import { findRuns, runsOfOperations } from "../../src/worker/runs.ts";
+import * as operations from "../../src/wire/edge/operations.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 
 it("a message with too many runs is refused before all of them are found", () => {
@@ -12,4 +13,15 @@ it("a message with too many runs is refused before all of them are found", () =>
   );
   expect(parts.mock.calls.length).toBeLessThan(600);
   parts.mockRestore();
+});
+
+it("operations of more than 24 MiB together are refused: one shard may get all of them in one call", () => {
+  const frameBytesMax = 1 << 20;
+  const full = { ...operations.set("a", "", { ttlMs: 1 }), frame: new Uint8Array(frameBytesMax) };
+  const batch = Array.from({ length: 24 }, () => full);
+  expect(runsOfOperations(batch, frameBytesMax)).toHaveLength(1);
+  const one = operations.purge("a");
+  expect(() => runsOfOperations([...batch, one], frameBytesMax)).toThrow(
+    expect.objectContaining({ code: "batch_too_large" }),
+  );
 });

@@ -202,7 +202,7 @@ const CODES = {
   reply_too_large: [refusal, 507, "The answer is too large: request less at once"],
 
   // Over a service binding, or in the reply to a single frame.
-  batch_too_large: [refusal, null, "The batch has too many operations"],
+  batch_too_large: [refusal, null, "The batch has too many operations, or too many bytes"],
   frames_invalid: [refusal, null, "The frames are not a Uint8Array"],
   operation_unknown: [refusal, null, "There is no such operation"],
   options_invalid: [refusal, null, "The frame has options that its request type does not support"],

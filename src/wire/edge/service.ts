@@ -44,7 +44,7 @@ export type BatchOutcomes<Calls extends readonly BatchCall[]> = {
  */
 export interface ThrottrService extends OperationCalls {
   /**
-   * Executes up to 10,000 operations in order, in one call to each shard, and gives the outcome of each.
+   * Executes up to 10,000 operations of at most 24 MiB in order, in one call to each shard, and gives the outcome of each.
    *
    * Rejects with the code of a wrong argument, `argument_invalid`, `operation_unknown` or `batch_too_large`: nothing
    * was applied then. An operation that fails, or that the caller has no right to, fails by itself.

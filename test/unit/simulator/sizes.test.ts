@@ -31,6 +31,7 @@ const NAMES = Object.keys(PRODUCTION);
 
 /** Sizes at which a promise to callers would not hold if they were small (see `sizesOf`), and those of tokens, which runs don't have. */
 const NEVER_DRAWN = [
+  "BATCH_BYTES_MAX",
   "CANCELLED_IDS_MAX",
   "EXPIRED_CONNECTION_MS",
   "HISTORY_OBJECTS_MAX",
