@@ -79,6 +79,11 @@ export class Part {
     this.count = count;
   }
 
+  /** Frames are left, or replies that have not been merged. */
+  get isOpen(): boolean {
+    return this.frames.length > 0 || this.at < this.replies.length;
+  }
+
   /**
    * Frames are left, nothing is under way, and all replies so far were merged: only then is more asked for, so that
    * no shard runs far ahead of the slowest one.

@@ -20,6 +20,7 @@ import type { Refuser } from "./refuser.ts";
 import type { FramesPiece, ShardLanes } from "./shard-lane.ts";
 import type { AnyFrames, Sink } from "./sink.ts";
 import { turn } from "../base/turn.ts";
+import { EXCHANGE_ANSWER_BYTES_MIN, EXCHANGE_FULL_ANSWERS } from "../engine/sizes.ts";
 
 /** In place of a part's index: the frame is refused here, as the caller lacks the right to it. */
 const REFUSED = 65_535;
@@ -40,9 +41,7 @@ export class Exchange {
   readonly #lanes: ShardLanes;
   /** Gets the replies, in the order of the frames. */
   readonly #sink: Sink;
-  /**
-   * Bytes of replies after which a shard stops: what all parts together may have in memory is this times the shards.
-   */
+  /** Bytes of replies after which a shard stops at the latest. Many shards have less each: see `#shareOfReplies`. */
   readonly #replyBytesMax: number;
   /** Knows where frames and replies end, and where a key lies on the circle: an exchange knows no protocol. */
   readonly #framing: Framing;
@@ -175,13 +174,24 @@ export class Exchange {
   }
 
   #submitAll(parts: readonly Part[]): void {
-    for (const part of parts) this.#submit(part);
+    const replyBytesMax = this.#shareOfReplies();
+    for (const part of parts) this.#submit(part, replyBytesMax);
     // No call will come back where nothing was sent: every frame was refused, or the caller has gone.
     if (!this.#isOver && this.#parts.every(({ piece }) => piece === null)) this.#merge();
   }
 
+  /**
+   * Bytes of replies after which a shard stops, so that all parts together hold as many as `EXCHANGE_FULL_ANSWERS` full ones: an
+   * isolate has 128 MB for all its callers. Parts end and shares grow, so what waits from before is within the share, too.
+   */
+  #shareOfReplies(): number {
+    const open = this.#parts.filter((part) => part.isOpen).length;
+    const share = Math.floor((this.#replyBytesMax * EXCHANGE_FULL_ANSWERS) / Math.max(1, open));
+    return Math.min(this.#replyBytesMax, Math.max(EXCHANGE_ANSWER_BYTES_MIN, share));
+  }
+
   /** Queues what is left of a part. Called from answers: the reader may have gone, and the shard split, since the last call. */
-  #submit(part: Part): void {
+  #submit(part: Part, replyBytesMax: number): void {
     if (!this.#sink.hasReader) part.keepWrites(this.#framing);
     if (part.frames.length === 0) return;
     const { view } = this.#lanes;
@@ -195,7 +205,7 @@ export class Exchange {
       bytes: part.frames.length + (holder === undefined ? 0 : holder.bytes.length),
       protocolCode: protocol.code,
       frames: part.frames,
-      replyBytesMax: this.#replyBytesMax,
+      replyBytesMax,
       ...(holder === undefined ? {} : { holder: holder.bytes }),
       moves: part.moves,
       answer: (count, replies) => {
@@ -279,9 +289,10 @@ export class Exchange {
       this.#fail(error);
       return;
     }
+    const replyBytesMax = this.#shareOfReplies();
     for (const part of parts) {
       part.isWaiting = false;
-      if (!this.#isOver) this.#submit(part);
+      if (!this.#isOver) this.#submit(part, replyBytesMax);
     }
     // Where nothing is left to send for a caller that has gone, no answer will come, either.
     if (!this.#isOver && !this.#sink.hasReader) this.#merge();

@@ -213,6 +213,13 @@ export const SHARD_ANSWER_BYTES_MAX = 8 << 20;
  */
 export const RPC_CALL_REPLY_BYTES_MAX = 2 << 20;
 /**
+ * Shards of one exchange whose answers may each have all the reply bytes that its door allows for a call; more shards share
+ * as many bytes. Replies wait at the door, in memory, for those of earlier frames.
+ */
+export const EXCHANGE_FULL_ANSWERS = 8;
+/** The least that such a share is: smaller ones would be mostly calls. */
+export const EXCHANGE_ANSWER_BYTES_MIN = 4 << 10;
+/**
  * Frames of the operations of one call, 24 MiB: all of them may be for one shard, and go there in one call, which carries
  * 32 MiB on the platform, with up to `LANE_CALL_BYTES_MAX` of others before them.
  */

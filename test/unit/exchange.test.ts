@@ -24,8 +24,8 @@ const READER: Access = { ...OPEN_ACCESS, scopes: Scope.read };
 const map = new InitialShards("default", SHARDS, "");
 
 /** What a door knows of shards that have not split. */
-function knownMap(): ShardMap {
-  const known = new ShardMap("default", SHARDS, "");
+function knownMap(shards = SHARDS): ShardMap {
+  const known = new ShardMap("default", shards, "");
   known.assumeInitial();
   return known;
 }
@@ -60,18 +60,31 @@ class Bench implements Sink {
   isLast = false;
   hasReader = true;
   waitsFor: Promise<void> | null = null;
-  readonly #engines = Array.from(
-    { length: SHARDS },
-    () => new Engine({ hashKey: { low: 1, high: 2 }, bytesMax: 1 << 24, isCounting: false }),
-  );
-  readonly #lanes = new ShardLanes(knownMap(), (from) => async (batch) => {
-    const shard = initialIndexOf(from, SHARDS);
+  /** Bytes that shards have answered. */
+  answeredBytes = 0;
+  readonly #shards: number;
+  readonly #engines: Engine[];
+  readonly #lanes: ShardLanes;
+
+  constructor(shards = SHARDS) {
+    this.#shards = shards;
+    this.#engines = Array.from(
+      { length: shards },
+      () => new Engine({ hashKey: { low: 1, high: 2 }, bytesMax: 1 << 24, isCounting: false }),
+    );
+    this.#lanes = new ShardLanes(knownMap(shards), (from) => this.#carryTo(from));
+  }
+
+  #carryTo = (from: number) => async (batch: Uint8Array) => {
+    const shard = initialIndexOf(from, this.#shards);
     const answer = Promise.withResolvers<Uint8Array>();
     const copy = batch.slice();
     this.calls.push({
       shard,
       answer: async () => {
-        answer.resolve(this.#engines[shard]!.apply(copy, NOW_MS));
+        const replies = this.#engines[shard]!.apply(copy, NOW_MS);
+        this.answeredBytes += replies.length;
+        answer.resolve(replies);
         await settled();
       },
       fail: async (error) => {
@@ -79,15 +92,17 @@ class Bench implements Sink {
         await settled();
       },
       move: async () => {
-        const range = initialRange(shard, SHARDS);
+        const range = initialRange(shard, this.#shards);
         const middle = range.from + widthOf(range) / 2;
         const begins = [range.from, middle];
-        answer.resolve(writeMoved({ shards: SHARDS, range: { ...range, to: middle }, begins }));
+        answer.resolve(
+          writeMoved({ shards: this.#shards, range: { ...range, to: middle }, begins }),
+        );
         await settled();
       },
     });
     return await answer.promise;
-  });
+  };
 
   room = () => this.waitsFor;
   fail = (error: unknown) => void this.errors.push(error);
@@ -399,3 +414,25 @@ it("a holder notes the range of each shard before the shard is called", async ()
   bench.start([inserts[1]!], { holder });
   expect(noted).toHaveLength(3);
 });
+
+it("what many shards answer at once is bounded together, and all of it comes", async () => {
+  const shards = 32;
+  const replyBytesMax = 16_384;
+  const bench = new Bench(shards);
+  const requests = Array.from({ length: 64_000 }, (_, i) => U8.query(`key:${i % 640}`));
+  await bench.exchange(Array.from({ length: 640 }, (_, i) => U8.insert(`key:${i}`, i % 251)));
+  bench.again();
+  bench.start(requests, { replyBytesMax });
+  expect(bench.calls).toHaveLength(shards);
+  bench.answeredBytes = 0;
+  // The shard of the first frame answers last, so that the replies of the others wait.
+  for (const call of bench.calls.splice(1)) await call.answer();
+  expect(bench.replies).toEqual([]);
+  expect(bench.answeredBytes).toBeLessThanOrEqual(8 * replyBytesMax);
+  await bench.answerAll();
+  expect(bench.isLast).toBe(true);
+  const expected = Array.from({ length: 64_000 }, (_, i) => `01${hexOf((i % 640) % 251)}${TTL}`);
+  expect(hex(concat(bench.replies)) === expected.join("")).toBe(true);
+}, 30_000);
+
+const hexOf = (byte: number): string => byte.toString(16).padStart(2, "0");

@@ -215,6 +215,8 @@ function calls(random: Random): Partial<Sizes> {
     RPC_REPLY_BYTES_MAX: whole(random, 65_536, 1 << 20),
     HTTP_CALL_REPLY_BYTES_MAX: whole(random, 128, 16_384),
     HUB_CALL_REPLY_BYTES_MAX: whole(random, 128, 16_384),
+    EXCHANGE_FULL_ANSWERS: whole(random, 1, 8),
+    EXCHANGE_ANSWER_BYTES_MIN: whole(random, 64, 4096),
   };
 }
 
