@@ -17,18 +17,17 @@ import {
   LEASE_ID_BYTES,
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
-import { CIRCLE, initialRange, widthOf, type Range } from "../wire/range.ts";
+import { CIRCLE, initialRange } from "../wire/range.ts";
 import type { Access } from "../base/access.ts";
 import { refuseUnknown } from "../base/unknown-method.ts";
 import { EXPORT_PAGES_BYTES } from "../engine/sizes.ts";
 import { check, readParts, queryOf } from "./scans.ts";
 import type { AskedShard, ShardGroup } from "./shard-group.ts";
+import { shareOfRows } from "./share-of-rows.ts";
 
 /** Limit, bytes and options. */
 const EXPORT_FIELDS_BYTES = 7;
 const EXPORT_OPTIONS = ExportOption.isBehind | ExportOption.isPairs;
-/** Standard deviations, of how many keys of a page a shard has. */
-const SHARE_DEVIATIONS = 4;
 /** In front of the two names of a pair: the size of each, u8. */
 const PAIR_SIZES_BYTES = 2;
 
@@ -135,7 +134,7 @@ async function gather(
     const records = recordsLeft;
     const pages = await shards.askWithin(
       initial,
-      async (shard) => await ask(shard, behind, shareOf(records, shard.range, initial), bytes),
+      async (shard) => await ask(shard, behind, shareOfRows(records, shard.range, initial), bytes),
     );
     const page = mergePages(
       pages.map(({ answer }) => answer),
@@ -154,15 +153,6 @@ async function gather(
     if (!isRangeDone) break;
   }
   return { rows, isLast: isRangeDone && index === count };
-}
-
-/**
- * What a shard is asked for, of the records of a page. Hashes spread keys like throws of dice, so few pages need more of any
- * shard: such a page ends early.
- */
-function shareOf(records: number, range: Range, initial: Range): number {
-  const mean = (records * widthOf(range)) / widthOf(initial);
-  return Math.min(records, Math.ceil(mean + SHARE_DEVIATIONS * Math.sqrt(mean)));
 }
 
 /** How many bytes each of the shards may give, when all of them are asked at once. */

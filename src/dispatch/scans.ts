@@ -30,7 +30,9 @@ import {
   type TableCursor,
 } from "./scan-cursor.ts";
 import { walk, type ShardGroup } from "./shard-group.ts";
+import { shareOfRows } from "./share-of-rows.ts";
 import { rangeRows, type RangeRows } from "./table-rows.ts";
+import { WHOLE } from "../wire/range.ts";
 import { turn } from "../base/turn.ts";
 import { refusalOf } from "../base/failure.ts";
 import { Refusal } from "../engine/refusal.ts";
@@ -280,7 +282,8 @@ export function queryOf(
 }
 
 /**
- * Merges a scan of all shards.
+ * Merges a scan of all shards. Each is asked for its share of a page, as the pages of all of them are in memory together; one that
+ * has more of the first keys is asked again.
  *
  * @param after key to go on behind; null for the first page
  * @param isBounded a shard with many records says so instead of putting them in order
@@ -293,8 +296,9 @@ export async function mergeScans(
   isBounded = false,
 ): Promise<Merge> {
   return await Merge.open(
-    await shards.sources(async ({ placement, stub }, behind) => {
-      return await stub().scan(placement, query, behind ?? after, limit, isBounded);
+    await shards.sources(async ({ placement, stub, range }, behind) => {
+      const rows = shareOfRows(limit, range, WHOLE);
+      return await stub().scan(placement, query, behind ?? after, rows, isBounded);
     }),
   );
 }

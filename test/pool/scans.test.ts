@@ -34,6 +34,7 @@ import {
   u16,
 } from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
+import { PageReader } from "../../src/wire/page.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -47,6 +48,8 @@ class TestShard {
   #starts = 0;
   /** Calls that were made. */
   calls = 0;
+  /** Rows of the pages in the order of keys that it has sent. */
+  rowsSent = 0;
   /** Happens behind each answer to SCAN. */
   onScanned: () => void = () => {};
   engine: Engine;
@@ -94,6 +97,7 @@ class TestShard {
     const scans = this.engine.scan;
     if (isBounded && !scans.isOrdered) return Promise.resolve(scans.unorderedPage());
     const page = finish(scans.page(query, after, limit));
+    for (const reader = new PageReader(page); reader.next();) this.rowsSent++;
     this.onScanned();
     return Promise.resolve(page);
   }
@@ -254,6 +258,21 @@ describe("a scan over several shards", () => {
       expect(String.fromCharCode(...cursor)).toBe(page.rows.at(-1)!.key);
     }
     expect(listed).toEqual(keys.toSorted((a, b) => (a < b ? -1 : 1)));
+  });
+
+  it("a page in the order of keys takes a share of its rows from each shard, and more where one has most of them", async () => {
+    const namespace = new Namespace();
+    const keys = numbered("k", 0, 10_000);
+    const ofFirst = numbered("a", 0, 3000).filter((key) => namespace.shardOf(key) === 0);
+    namespace.insert([...keys, ...ofFirst]);
+    const sorted = (all: string[]) => all.toSorted((a, b) => (a < b ? -1 : 1));
+    const page = await namespace.page("k", 1000, null);
+    expect(page.rows.map(({ key }) => key)).toEqual(sorted(keys).slice(0, 1000));
+    const rows = namespace.shards.map(({ rowsSent }) => rowsSent);
+    expect(rows.every((sent) => sent >= 400 && sent <= 600)).toBe(true);
+    expect(namespace.calls).toBe(2);
+    const skewed = await namespace.page("a", 1000, null);
+    expect(skewed.rows.map(({ key }) => key)).toEqual(sorted(ofFirst).slice(0, 1000));
   });
 
   it("a scan goes in the order of the table where a shard passes 16,384 records within a page", async () => {
