@@ -1,5 +1,5 @@
 /** Options of a client: their types, ranges and defaults. */
-import { checkOptions, integerOf, type FieldNames } from "../wire/edge/argument.ts";
+import { checkOptions, integerOf, invalid, type FieldNames } from "../wire/edge/argument.ts";
 import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
 import { systemClock, completed, type ClientClock } from "./timing/clock.ts";
 
@@ -83,4 +83,10 @@ export function wholeOption(
   min = 1,
 ): number {
   return value === undefined ? otherwise : integerOf(value, name, min, max, "option_invalid");
+}
+
+/** @throws ThrottrError `option_invalid` for anything but a function and undefined */
+export function checkFunction(name: string, value: unknown, expected = "a function"): void {
+  if (value === undefined || typeof value === "function") return;
+  throw invalid(name, expected, value, "option_invalid");
 }

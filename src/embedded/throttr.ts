@@ -29,7 +29,8 @@ export type ThrottrOptions = Grant;
 export interface EmbeddedThrottr extends ThrottrService {
   /**
    * A semaphore: all callers together hold at most `maximum` of its resources at a time. It waits, renews what is held
-   * as long as the request or the object lives, and gives it back.
+   * as long as the request or the object lives, and gives it back. Make one for each request: a semaphore at module level
+   * keeps what requests leave behind that end without releasing their leases.
    *
    * @throws ThrottrError `name_invalid`, `maximum_invalid`, `option_invalid`
    *

@@ -436,6 +436,18 @@ describe("leases", () => {
     expect(signal.aborted).toBe(true);
   });
 
+  it("the signal of a lease that ended while the machine was suspended is aborted within a third of the TTL, also with a renewal under way", async () => {
+    const { clock, server, semaphore } = start();
+    const { signal } = (await semaphore.acquire())!;
+    server.fate = () => NEVER;
+    await clock.pass(TTL_MS / 3);
+    clock.suspendedMs = TTL_MS;
+    await clock.pass(TTL_MS / 3 - 1);
+    expect(signal.aborted).toBe(false);
+    await clock.pass(1);
+    expect(signal.reason).toMatchObject({ code: "lease_lost" });
+  });
+
   it("a lease lasts no longer when the wall clock is set back, and is renewed as ever", async () => {
     const { clock, server, semaphore } = start();
     const lease = (await semaphore.acquire())!;

@@ -20,7 +20,7 @@ export class CallQueue implements CallOwner {
   add(call: Call): boolean {
     const { length } = call.operation.frame;
     const isTooMuch = this.#bytes + length > this.#bytesMax && this.#calls.size > 0;
-    if (isTooMuch || this.#calls.size === this.#callsMax) return false;
+    if (isTooMuch || this.#calls.size >= this.#callsMax) return false;
     this.#hold(call);
     return true;
   }

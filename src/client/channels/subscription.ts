@@ -4,7 +4,7 @@ import { invalid, type FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { Fifo } from "../calls/fifo.ts";
 import { CALL } from "../known-options.ts";
-import { wholeOption } from "../options.ts";
+import { checkFunction, wholeOption } from "../options.ts";
 import { platform, type Signal } from "../platform.ts";
 
 /**
@@ -151,6 +151,7 @@ export class Listener implements Subscription {
     this.#queueMax = wholeOption("queueMax", options.queueMax, QUEUE_MAX);
     this.#queueBytesMax = wholeOption("queueBytesMax", options.queueBytesMax, QUEUE_BYTES_MAX);
     this.#isDropping = isDropping(options.overflow);
+    checkFunction("onReconnect", options.onReconnect);
     this.#onReconnect = options.onReconnect ?? null;
     this.#onEnd = onEnd;
     this.#timeoutMs = timeoutMs;

@@ -108,7 +108,8 @@ export class Held implements HeldLease {
       return Infinity;
     }
     if (nowMs >= this.#renewAtMs) void this.#renew();
-    return this.#dueAtMs;
+    // While a renewal is under way, too: the lease may end with a suspension, during which timers stand still.
+    return Math.min(this.#dueAtMs, nowMs + this.#ttlMs * RENEWAL_SHARE);
   }
 
   get #dueAtMs(): number {
