@@ -1,4 +1,5 @@
 /** How a limiter decides: by asking for each request, or from what it knows. */
+import { inBatches } from "../wire/edge/batch-parts.ts";
 import type { DrawReturn } from "../wire/edge/draw.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
@@ -26,7 +27,10 @@ export interface Decider {
    * @param key the caller's
    */
   decide(key: string, cost: number, waitUntil: WaitUntil | undefined): RateLimitResult | null;
-  /** Asks the server in one call, and learns from its answers. Requests with an idempotency key may take another one. */
+  /**
+   * Asks the server in one call for each 10,000, and learns from its answers. Requests with an idempotency key may take
+   * another one.
+   */
   ask(wishes: readonly Wish[], waitUntil: WaitUntil | undefined): Promise<RateLimitResult[]>;
   /**
    * Waits for what other requests of a hot key have asked for, and decides from it; null, at once or in the end, where the
@@ -55,8 +59,11 @@ export class ExactDecider implements Decider {
     return null;
   }
 
-  async ask(wishes: readonly Wish[]): Promise<RateLimitResult[]> {
-    if (wishes.length === 0) return [];
+  ask(wishes: readonly Wish[]): Promise<RateLimitResult[]> {
+    return inBatches(wishes, (part) => this.#askBatch(part));
+  }
+
+  async #askBatch(wishes: readonly Wish[]): Promise<RateLimitResult[]> {
     const requests = wishes.map(({ request }) => request);
     const results =
       requests.length === 1

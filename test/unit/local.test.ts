@@ -787,4 +787,16 @@ describe("options and servers", () => {
       ["drawMany", 2],
     ]);
   });
+
+  it("limitMany draws for more keys than a batch has in messages one after the other", async () => {
+    const limiter = limiterOf({ onError: "open", local: { keysMax: 20_000 } });
+    const keys = Array.from({ length: 10_002 }, (_, i) => `${i}`);
+    const results = await limiter.limitMany(keys);
+    expect(new Set(results.map(({ remaining }) => remaining))).toEqual(new Set([999]));
+    expect(results).toHaveLength(10_002);
+    expect(throttr.messages.map(({ method, requests }) => [method, requests.length])).toEqual([
+      ["drawMany", 10_000],
+      ["drawMany", 2],
+    ]);
+  });
 });

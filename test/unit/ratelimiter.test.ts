@@ -354,6 +354,15 @@ describe("limitMany, peek, refund and reset", () => {
     expect(throttr.calls).toHaveLength(1);
   });
 
+  it("limitMany asks for more keys than a batch has in calls one after the other", async () => {
+    const limiter = limiterOf({ onError: "open" });
+    const keys = Array.from({ length: 20_001 }, (_, i) => (i % 7_000 === 0 ? "ada" : `${i}`));
+    const results = await limiter.limitMany(keys);
+    expect(throttr.calls.map(({ requests }) => requests.length)).toEqual([10_000, 10_000, 1]);
+    expect(results).toHaveLength(20_001);
+    expect([0, 7_000, 14_000].map((i) => results[i]!.remaining)).toEqual([2, 1, 0]);
+  });
+
   it("limitMany refuses an answer of another length", async () => {
     const limitMany: LimitBackend["limitMany"] = async () => [];
     const backend: LimitBackend = Object.assign(new FakeBackend(clock), { limitMany });

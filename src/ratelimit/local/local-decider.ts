@@ -4,6 +4,7 @@
  * In a Worker, no request may await what another one has sent. So the request that notices sends a message by itself,
  * and others only read the memory that its answer has changed.
  */
+import { inBatches } from "../../wire/edge/batch-parts.ts";
 import type { DrawReturn } from "../../wire/edge/draw.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { LimitStrategy } from "../../wire/edge/limit.ts";
@@ -96,7 +97,7 @@ export class LocalDecider implements Decider {
     const isDrawn = ({ request }: Wish): boolean =>
       !isExact && request.idempotencyKey === undefined;
     const [drawn, asked] = await Promise.all([
-      this.#draw(wishes.filter(isDrawn), waitUntil),
+      inBatches(wishes.filter(isDrawn), (part) => this.#draw(part, waitUntil)),
       this.#exact.ask(wishes.filter((wish) => !isDrawn(wish))),
     ]);
     return wishes.map((wish) => (isDrawn(wish) ? drawn : asked).shift()!);
@@ -148,7 +149,6 @@ export class LocalDecider implements Decider {
     wishes: readonly Wish[],
     waitUntil: WaitUntil | undefined,
   ): Promise<RateLimitResult[]> {
-    if (wishes.length === 0) return [];
     const now = this.#now();
     const messages = wishes.map(({ key, request }) => {
       const allowance = this.#scope.byKey.get(key) ?? this.#open(key, request.key, waitUntil)!;

@@ -1,13 +1,11 @@
 /** The calls of a batch: operations by their names, which come from callers and are looked up here and nowhere else. */
 import { invalid } from "./argument.ts";
+import { BATCH_MAX } from "./batch-parts.ts";
 import { ThrottrError } from "./error.ts";
 import { shown } from "../ratelimit/error.ts";
 import type { Operation } from "./operation.ts";
 import * as operations from "./operations.ts";
 import type { BatchCall } from "./service.ts";
-
-/** Operations of one batch: a call between Workers carries 32 MiB, and their replies are held until all have come. */
-const BATCH_MAX = 10_000;
 
 /** An operation whose arguments are unknown: they are checked when the operation is made. */
 type AnyOperation = (...parameters: unknown[]) => Operation<unknown>;
