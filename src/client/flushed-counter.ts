@@ -16,7 +16,7 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import type { BatchCall, BatchOutcome } from "../wire/edge/service.ts";
 import { pause, type Clock } from "../wire/clock.ts";
 import { IS_WORKER } from "../wire/is-worker.ts";
-import { wholeOption } from "./options.ts";
+import { checkFunction, wholeOption } from "./options.ts";
 import { platform } from "./platform.ts";
 import { systemClock } from "./timing/clock.ts";
 
@@ -67,6 +67,8 @@ const FLUSH_MS_MAX = 10_000;
 /** Operations of one batch. */
 const KEYS_MAX = 10_000;
 const U64_MAX = (1n << 64n) - 1n;
+const WAIT_UNTIL = "that of cloudflare:workers";
+const CAN_NOT_WAIT = "waitUntil failed: expected (work) => ctx.waitUntil(work)";
 
 /**
  * Certainly not applied, and worth another try. `batch_version` is not among them: a door of release 0.4.0 answers a whole
@@ -111,16 +113,19 @@ export class FlushedCounter {
   /** Settled when all flushes so far have an outcome. */
   #sent: Promise<unknown> | undefined;
   #isClosed = false;
+  #hasWarned = false;
 
   /** @throws ThrottrError `name_invalid`, `option_invalid`, `ttl_invalid`, `argument_invalid` */
   constructor(throttr: CounterBackend, name: string, options: FlushedCounterOptions) {
     checkOptions(options ?? null, OPTIONS, "FlushedCounter");
     if (typeof name !== "string") throw invalid("name", "text", name);
-    const { ttlMs, flushMs, keysMax, waitUntil, clock = systemClock } = options;
+    const { ttlMs, flushMs, keysMax, waitUntil, onError, clock = systemClock } = options;
     ttlOf(ttlMs);
     if (IS_WORKER && waitUntil === undefined) {
-      throw invalid("waitUntil", "that of cloudflare:workers", waitUntil, "option_invalid");
+      throw invalid("waitUntil", WAIT_UNTIL, waitUntil, "option_invalid");
     }
+    checkFunction("waitUntil", waitUntil, WAIT_UNTIL);
+    checkFunction("onError", onError);
     this.#throttr = throttr;
     this.#prefix = `${name}:`;
     this.#options = options;
@@ -152,8 +157,8 @@ export class FlushedCounter {
   }
 
   /**
-   * Sends what was gathered, and waits until the server has it; for earlier flushes, too, except in a Worker, where a
-   * request must not await what another one has sent.
+   * Sends what was gathered, and waits until the server has it; for flushes that began before, too, except in a Worker,
+   * where a request must not await what another one has sent.
    *
    * @throws ThrottrError of an increment that failed
    *
@@ -161,14 +166,26 @@ export class FlushedCounter {
    * await views.flush();
    */
   async flush(): Promise<void> {
-    if (!IS_WORKER) await this.#sent;
-    await this.#send();
+    if (IS_WORKER) return await this.#send();
+    await this.#sent;
+    const sending = this.#send();
+    // With those that began during the wait.
+    await this.#sent;
+    await sending;
   }
 
-  /** Sends the gathered increments, and rejects later ones: for the end of a process. Close it before its client. */
+  /**
+   * Sends the gathered increments, and rejects later ones: for the end of a process. Close it before its client.
+   *
+   * @throws ThrottrError of an increment that failed; those that were certainly not applied are sent when it is called
+   * again
+   */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.flush();
+    do {
+      await this.flush();
+      // What another flush put back is sent again. After a failure of its own, `flush` has thrown.
+    } while (this.#amounts.size > 0);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -194,7 +211,13 @@ export class FlushedCounter {
   #run(work: Promise<void>): void {
     const { waitUntil, onError = warn } = this.#options;
     const done = work.catch((error: unknown) => onError(error as ThrottrError));
-    waitUntil?.(done);
+    try {
+      waitUntil?.(done);
+    } catch {
+      // The increment was counted, so its caller must not see an error.
+      if (!this.#hasWarned) platform.console.warn(`throttr-edge: ${CAN_NOT_WAIT}`);
+      this.#hasWarned = true;
+    }
   }
 
   #send(): Promise<void> {

@@ -37,6 +37,24 @@ function start(options: Partial<FlushedCounterOptions> = {}, fateOf?: (message: 
   return { clock, transport, throttr, views, errors, countOf, probe };
 }
 
+/** A server whose answers wait until a test gives them: in full, or as a refusal of all increments. */
+function holding() {
+  const answers: ((code: string | null) => void)[] = [];
+  const backend: CounterBackend = {
+    batch: async (calls: readonly BatchCall[]) => {
+      const code = await new Promise<string | null>((resolve) => answers.push(resolve));
+      if (code === null) return calls.map(() => ({ ok: true, value: 1n }));
+      return calls.map(() => ({ ok: false, error: { code, message: `${code}: refused` } }));
+    },
+  };
+  const answer = async (message: number, code: string | null = null): Promise<void> => {
+    await settle();
+    answers[message]!(code);
+    await settle();
+  };
+  return { backend, answer, count: () => answers.length };
+}
+
 describe("a flushed counter", () => {
   it("a flushed counter sends one increment for each key when its time has come", async () => {
     const { clock, transport, views, countOf, probe } = start();
@@ -114,6 +132,65 @@ describe("a flushed counter", () => {
     await flushed;
   });
 
+  it.each(["flush", "close"] as const)(
+    "%s also waits for a flush that begins while it waits for another",
+    async (method) => {
+      const { backend, answer, count } = holding();
+      const clock = new FakeClock();
+      const views = new FlushedCounter(backend, "views", { ttlMs: DAY_MS, clock });
+      views.increment("a");
+      await clock.advance(500);
+      // The first is under way, and the timer for the second is set.
+      void views.flush();
+      await settle();
+      views.increment("a");
+      let isDone = false;
+      const ended = views[method]().then(() => (isDone = true));
+      await clock.advance(500);
+      expect(count()).toBe(2);
+      await answer(0);
+      expect([count(), isDone]).toEqual([2, false]);
+      await answer(1);
+      await ended;
+      expect(count()).toBe(2);
+    },
+  );
+
+  it("close sends what a flush that began while it waited gives back", async () => {
+    const { backend, answer, count } = holding();
+    const clock = new FakeClock();
+    const onError = () => {};
+    const views = new FlushedCounter(backend, "views", { ttlMs: DAY_MS, clock, onError });
+    views.increment("a");
+    await clock.advance(500);
+    void views.flush();
+    await settle();
+    views.increment("a");
+    const closed = views.close();
+    await clock.advance(500);
+    await answer(0);
+    await answer(1, "shard_full");
+    expect(count()).toBe(3);
+    await answer(2);
+    await closed;
+    expect(clock.timers).toBe(0);
+  });
+
+  it("close rejects where the server goes on giving back what it was sent, and tries again when called again", async () => {
+    const { backend, answer, count } = holding();
+    const views = new FlushedCounter(backend, "views", { ttlMs: DAY_MS, clock: new FakeClock() });
+    views.increment("a");
+    const closed = views.close();
+    closed.catch(() => {});
+    await answer(0, "shard_full");
+    await expect(closed).rejects.toMatchObject({ code: "shard_full" });
+    expect(count()).toBe(1);
+    const again = views.close();
+    await answer(1);
+    await again;
+    expect(count()).toBe(2);
+  });
+
   it("close sends the rest, and a closed counter takes nothing", async () => {
     const { views, countOf } = start();
     {
@@ -135,6 +212,27 @@ describe("a flushed counter", () => {
     void clock.advance(1_000);
     await Promise.all(kept);
     expect([await countOf("a"), await countOf("b")]).toEqual([1n, 1n]);
+  });
+
+  it("a waitUntil without its context warns once, and every increment is counted", async () => {
+    const warned: string[] = [];
+    const warn = vi.spyOn(console, "warn").mockImplementation((text) => void warned.push(text));
+    const waitUntil = (): void => {
+      throw new TypeError("Illegal invocation");
+    };
+    const { clock, views, countOf } = start({ keysMax: 1, waitUntil });
+    try {
+      for (const key of ["a", "b", "a"]) views.increment(key);
+      await clock.advance(1_000);
+      views.increment("b");
+      await clock.advance(1_000);
+    } finally {
+      warn.mockRestore();
+    }
+    expect([await countOf("a"), await countOf("b")]).toEqual([2n, 2n]);
+    expect(warned).toEqual([
+      "throttr-edge: waitUntil failed: expected (work) => ctx.waitUntil(work)",
+    ]);
   });
 
   it("an increment sets another timer where the one before was lost with its request", async () => {
@@ -310,6 +408,8 @@ describe("options of a flushed counter", () => {
     ["a short flushMs", ["views", { ttlMs: 1, flushMs: 9 }], "option_invalid: flushMs"],
     ["a long flushMs", ["views", { ttlMs: 1, flushMs: 10_001 }], "option_invalid: flushMs"],
     ["too many keys", ["views", { ttlMs: 1, keysMax: 10_001 }], "option_invalid: keysMax"],
+    ["a word as onError", ["views", { ttlMs: 1, onError: "open" }], "option_invalid: onError: exp"],
+    ["true as waitUntil", ["views", { ttlMs: 1, waitUntil: true }], "option_invalid: waitUntil: e"],
     ["an unknown option", ["views", { ttlMs: 1, flush: 1 }], "option_invalid: flush: FlushedC"],
   ])("a counter with %s is refused", (_, args, expected) => {
     const { counter } = throttr as unknown as { counter: (...given: unknown[]) => unknown };
