@@ -1,17 +1,14 @@
 /** The client: the operations as methods, and subscriptions. */
 /// <reference lib="esnext.disposable" preserve="true" />
 import { checkOptions, objectOf, type Text } from "../wire/edge/argument.ts";
-import { batchCallMaker, operationsOf } from "../wire/edge/batch-call.ts";
+import { operationsOf } from "../wire/edge/batch-call.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { DrawRequest, DrawResult } from "../wire/edge/draw.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
-import type { LimitAllRequest } from "../wire/edge/limit-all.ts";
 import type { LimitRequest } from "../wire/edge/limits.ts";
 import { make, type Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
 import type { OperationCalls } from "../wire/edge/operation-calls.ts";
-import { withReservationId } from "../wire/edge/reservations.ts";
-import type { AcquireOptions, RenewOptions } from "../wire/edge/semaphores.ts";
 import type {
   BatchCall,
   BatchOutcome,
@@ -19,20 +16,10 @@ import type {
   OperationName,
 } from "../wire/edge/service.ts";
 import type { CallOptions } from "./calls/call.ts";
+import * as checked from "./checked-operations.ts";
 import { Connection } from "./lanes/connection.ts";
 import { ExchangeLane } from "./lanes/exchange-lane.ts";
-import { fillRandom, withRandomLeaseId } from "./semaphore/lease-id.ts";
-import {
-  CALL,
-  CALLS,
-  DRAW_REQUEST,
-  LIMIT_ALL_ENTRY,
-  LIMIT_ALL_REQUEST,
-  LIMIT_REQUEST,
-  RENEWAL,
-  RESERVE_REQUEST,
-  SETTLE_REQUEST,
-} from "./known-options.ts";
+import { CALL, CALLS, OPTIONS_AT } from "./known-options.ts";
 import { FlushedCounter, type FlushedCounterOptions } from "./flushed-counter.ts";
 import { Leases } from "./semaphore/leases.ts";
 import { settingsOf, timeoutOf, type ClientOptions, type Settings } from "./options.ts";
@@ -97,113 +84,103 @@ export class ThrottrClient implements ClientCalls {
 
   // Each is described in `OperationCalls`, where editors find it.
   insert(...given: Given<"insert">) {
-    return this.#call("insert", operations.insert, given, given[1]);
+    return this.#call("insert", operations.insert, given);
   }
   query(...given: Given<"query">) {
-    return this.#call("query", operations.query, given, given[1]);
+    return this.#call("query", operations.query, given);
   }
   increment(...given: Given<"increment">) {
-    return this.#call("increment", operations.increment, given, given[1]);
+    return this.#call("increment", operations.increment, given);
   }
   increase(...given: Given<"increase">) {
-    return this.#call("increase", operations.increase, given, given[2]);
+    return this.#call("increase", operations.increase, given);
   }
   decrease(...given: Given<"decrease">) {
-    return this.#call("decrease", operations.decrease, given, given[2]);
+    return this.#call("decrease", operations.decrease, given);
   }
   patch(...given: Given<"patch">) {
-    return this.#call("patch", operations.patch, given, given[2]);
+    return this.#call("patch", operations.patch, given);
   }
   ttl(...given: Given<"ttl">) {
-    return this.#call("ttl", operations.ttl, given, given[1]);
+    return this.#call("ttl", operations.ttl, given);
   }
   purge(...given: Given<"purge">) {
-    return this.#call("purge", operations.purge, given, given[1]);
+    return this.#call("purge", operations.purge, given);
   }
   set(...given: Given<"set">) {
-    return this.#call("set", operations.set, given, given[2]);
+    return this.#call("set", operations.set, given);
   }
   get(...given: Given<"get">) {
-    return this.#call("get", operations.get, given, given[1]);
+    return this.#call("get", operations.get, given);
   }
   compareAndSet(...given: Given<"compareAndSet">) {
-    return this.#call("compareAndSet", operations.compareAndSet, given, given[1]);
+    return this.#call("compareAndSet", operations.compareAndSet, given);
   }
   limit(...given: Given<"limit">) {
-    return this.#call("limit", (request) => operations.limit(known(request)), given, given[1]);
+    return this.#call("limit", checked.limit, given);
   }
   peek(...given: Given<"peek">) {
-    return this.#call("peek", (request) => operations.peek(known(request)), given, given[1]);
+    return this.#call("peek", checked.peek, given);
   }
   refund(...given: Given<"refund">) {
-    return this.#call("refund", (request) => operations.refund(known(request)), given, given[1]);
+    return this.#call("refund", checked.refund, given);
   }
   draw(...given: Given<"draw">) {
-    return this.#call(
-      "draw",
-      (request) => operations.draw(known(request, DRAW_REQUEST)),
-      given,
-      given[1],
-    );
+    return this.#call("draw", checked.draw, given);
   }
   limitAll(...given: Given<"limitAll">) {
-    return this.#call("limitAll", limitAll, given, given[1]);
+    return this.#call("limitAll", checked.limitAll, given);
   }
   reserve(...given: Given<"reserve">) {
-    return this.#call("reserve", reserve, given, given[1]);
+    return this.#call("reserve", checked.reserve, given);
   }
   settle(...given: Given<"settle">) {
-    return this.#call(
-      "settle",
-      (request) => operations.settle(known(request, SETTLE_REQUEST)),
-      given,
-      given[1],
-    );
+    return this.#call("settle", checked.settle, given);
   }
   reset(...given: Given<"reset">) {
-    return this.#call("reset", (request) => operations.reset(known(request)), given, given[1]);
+    return this.#call("reset", checked.reset, given);
   }
   acquire(...given: Given<"acquire">) {
-    return this.#call("acquire", acquire, given, given[1]);
+    return this.#call("acquire", checked.acquire, given);
   }
   renew(...given: Given<"renew">) {
-    return this.#call("renew", renew, given, given[3]);
+    return this.#call("renew", checked.renew, given);
   }
   release(...given: Given<"release">) {
-    return this.#call("release", operations.release, given, given[2]);
+    return this.#call("release", operations.release, given);
   }
   inspectSemaphore(...given: Given<"inspectSemaphore">) {
-    return this.#call("inspectSemaphore", operations.inspectSemaphore, given, given[1]);
+    return this.#call("inspectSemaphore", operations.inspectSemaphore, given);
   }
   semaphores(...given: Given<"semaphores">) {
-    return this.#call("semaphores", operations.semaphores, given, given[0]);
+    return this.#call("semaphores", operations.semaphores, given);
   }
   holders(...given: Given<"holders">) {
-    return this.#call("holders", operations.holders, given, given[1]);
+    return this.#call("holders", operations.holders, given);
   }
   publish(...given: Given<"publish">) {
-    return this.#call("publish", operations.publish, given, given[2]);
+    return this.#call("publish", operations.publish, given);
   }
   list(...given: Given<"list">) {
-    return this.#call("list", operations.list, given, given[0]);
+    return this.#call("list", operations.list, given);
   }
   exportPage(...given: Given<"exportPage">) {
-    return this.#call("exportPage", operations.exportPage, given, given[0]);
+    return this.#call("exportPage", operations.exportPage, given);
   }
   restore(...given: Given<"restore">) {
-    return this.#call("restore", operations.restore, given, given[1]);
+    return this.#call("restore", operations.restore, given);
   }
   exportLeases(...given: Given<"exportLeases">) {
-    return this.#call("exportLeases", operations.exportLeases, given, given[0]);
+    return this.#call("exportLeases", operations.exportLeases, given);
   }
   restoreLease(...given: Given<"restoreLease">) {
-    return this.#call("restoreLease", operations.restoreLease, given, given[1]);
+    return this.#call("restoreLease", operations.restoreLease, given);
   }
   removeAll(...given: Given<"removeAll">) {
-    return this.#call("removeAll", operations.removeAll, given, given[1]);
+    return this.#call("removeAll", operations.removeAll, given);
   }
   info(...given: Given<"info">) {
-    return this.#call("info", operations.info, given, given[0]);
+    return this.#call("info", operations.info, given);
   }
 
   /**
@@ -223,7 +200,7 @@ export class ThrottrClient implements ClientCalls {
   ): Promise<BatchOutcomes<Calls>> {
     try {
       checkOptions(options, CALL, "batch");
-      const asked = make(() => operationsOf("calls", calls, batchCall));
+      const asked = make(() => operationsOf("calls", calls, checked.batchCall));
       timeoutOf(options.timeoutMs, this.#settings.timeoutMs);
       const outcomes = asked.map((operation) => this.#outcomeOf(operation, options));
       return Promise.all(outcomes) as Promise<unknown> as Promise<BatchOutcomes<Calls>>;
@@ -237,14 +214,12 @@ export class ThrottrClient implements ClientCalls {
    * may have been charged. To tell them apart, call `limit` once for each of them, in one turn.
    */
   limitMany(requests: readonly LimitRequest[], options: CallOptions = {}): Promise<LimitResult[]> {
-    const limit = (request: LimitRequest) => operations.limit(known(request));
-    return this.#callMany("limitMany", limit, requests, options);
+    return this.#callMany("limitMany", checked.limit, requests, options);
   }
 
   /** Draws units of many limits in one message; it rejects as `limitMany`. */
   drawMany(requests: readonly DrawRequest[], options: CallOptions = {}): Promise<DrawResult[]> {
-    const draw = (request: DrawRequest) => operations.draw(known(request, DRAW_REQUEST));
-    return this.#callMany("drawMany", draw, requests, options);
+    return this.#callMany("drawMany", checked.draw, requests, options);
   }
 
   /**
@@ -334,9 +309,9 @@ export class ThrottrClient implements ClientCalls {
     name: Name,
     operation: (...given: Given<Name>) => Operation<Result>,
     given: Given<Name>,
-    options: CallOptions | undefined,
   ): Promise<Result> {
     try {
+      const options = given[OPTIONS_AT[name]] as CallOptions | undefined;
       checkOptions(options, CALLS[name], name);
       const asked = make(() => operation(...given));
       return this.#pipeline.call(asked, options ?? {});
@@ -346,40 +321,7 @@ export class ThrottrClient implements ClientCalls {
   }
 }
 
-/** A caller that names no lease gets a random one, so that the call can be sent again. */
-function acquire(name: Text, options: AcquireOptions): ReturnType<typeof operations.acquire> {
-  return operations.acquire(name, withRandomLeaseId(options));
-}
-
-/** As `acquire`. */
-function reserve(request: operations.ReserveRequest): ReturnType<typeof operations.reserve> {
-  return operations.reserve(withReservationId(known(request, RESERVE_REQUEST), fillRandom));
-}
-
-const batchCall = batchCallMaker({ acquire, reserve });
-
-function limitAll(request: LimitAllRequest): ReturnType<typeof operations.limitAll> {
-  const operation = operations.limitAll(known(request, LIMIT_ALL_REQUEST));
-  for (const entry of request.requests) known(entry, LIMIT_ALL_ENTRY);
-  return operation;
-}
-
-function renew(
-  name: Text,
-  leaseId: string,
-  renewal: RenewOptions,
-): ReturnType<typeof operations.renew> {
-  checkOptions(renewal, RENEWAL, "a renewal");
-  return operations.renew(name, leaseId, renewal);
-}
-
 /** A call never throws: its promise rejects. */
 function rejected(error: unknown): Promise<never> {
   return Promise.reject(ThrottrError.from(error));
-}
-
-/** @throws ThrottrError `option_invalid` */
-function known<Request extends object>(request: Request, names: object = LIMIT_REQUEST): Request {
-  checkOptions(request, names, "a request");
-  return request;
 }

@@ -2,11 +2,17 @@
 import { beforeEach, describe, expect, expectTypeOf, it } from "vitest";
 import { ThrottrClient } from "../../src/client/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import type { BatchOutcome } from "../../src/wire/edge/service.ts";
+import type { BatchCall, BatchOutcome } from "../../src/wire/edge/service.ts";
 import type { CounterChange } from "../../src/wire/edge/operations.ts";
 import { EngineTransport, type Fate } from "../support/client/engine-transport.ts";
 
 const TTL = { ttlMs: 60_000 };
+const LEASE_ID = "0b7c9a4e-3f13-4d43-9d4b-111111111111";
+const LIMIT = {
+  name: "api",
+  key: "a",
+  strategy: { strategy: "token_bucket", burst: 2, rate: 1 },
+} as const;
 const NOW_MS = 1_700_000_000_000;
 
 let fate: Fate;
@@ -78,6 +84,32 @@ describe("batch of a client", () => {
     await expect(client.batch([["purge", "a"]], options)).rejects.toMatchObject({
       code: "option_invalid",
     });
+  });
+
+  it.each<[option: string, call: BatchCall]>([
+    ["amount", ["increment", "a", { ...TTL, amount: 5 } as never]],
+    ["ttl", ["increment", "a", { ttl: 5 } as never]],
+    ["idempotencykey", ["decrease", "a", 1, { idempotencykey: "x" } as never]],
+    ["ttl", ["acquire", "a", { maximum: 1, ...TTL, ttl: 5 } as never]],
+    ["prefixes", ["list", { prefixes: "a" } as never]],
+    ["ttl", ["renew", "a", LEASE_ID, { ...TTL, ttl: 5 } as never]],
+    ["amount", ["limit", { ...LIMIT, amount: 5 } as never]],
+    ["amount", ["limitAll", { requests: [{ ...LIMIT, amount: 5 } as never] }]],
+    ["amount", ["reserve", { ...LIMIT, amount: 5 } as never]],
+  ])("a batch refuses the unknown option %s of a call, and sends nothing", async (option, call) => {
+    const asked = client.batch([["purge", "a"], call]);
+    await expect(asked).rejects.toThrow(new RegExp(`^option_invalid: ${option}: `));
+    expect(transport.messages).toBe(0);
+  });
+
+  it.each<BatchCall>([
+    ["increment", "a", { ...TTL, timeoutMs: 5 } as never],
+    ["get", "a", { signal: AbortSignal.abort() }] as never,
+    ["renew", "a", LEASE_ID, TTL, { timeoutMs: 5 }] as never,
+  ])("a batch refuses the options of a call by itself in %j", async (...call) => {
+    const asked = client.batch([call as never]);
+    await expect(asked).rejects.toMatchObject({ code: "option_invalid" });
+    expect(transport.messages).toBe(0);
   });
 
   it("a batch with a timeout that is none is rejected, and sends nothing", async () => {

@@ -45,7 +45,9 @@ export function checkOptions(options: unknown, known: object, what: string): voi
   if (!isObject(options)) throw invalid(what, "an object", options, "argument_invalid");
   const name = unknownField(options, known);
   if (name === null) return;
-  const detail = `${name}: ${what} has no such option; its options are ${Object.keys(known).join(", ")}`;
+  const names = Object.keys(known).join(", ");
+  const others = names === "" ? "it has none" : `its options are ${names}`;
+  const detail = `${name}: ${what} has no such option; ${others}`;
   throw new ThrottrError("option_invalid", detail);
 }
 

@@ -16,13 +16,13 @@ export type BatchCallMaker = (call: BatchCall) => Operation<unknown>;
 /**
  * Makes operations of the calls of a batch.
  *
- * @param naming operations that give an id to a caller that names none
+ * @param own operations in place of those of the table: two give an id to a caller that names none
  */
 export function batchCallMaker(
-  naming: Pick<typeof operations, "acquire" | "reserve">,
+  own: Pick<typeof operations, "acquire" | "reserve"> & Partial<typeof operations>,
 ): BatchCallMaker {
   // A map: in an object, a name might find `constructor`.
-  const table = new Map(Object.entries({ ...operations, ...naming }) as [string, AnyOperation][]);
+  const table = new Map(Object.entries({ ...operations, ...own }) as [string, AnyOperation][]);
   return ([name, ...parameters]) => {
     const operation = table.get(name);
     if (operation !== undefined) return operation(...parameters);
