@@ -256,11 +256,17 @@ export class NamespaceRequests {
     sink.reply(out.take(), true);
   }
 
-  /** Asks the one Hub that the id names. */
+  /**
+   * Asks the one Hub that the id names; null if it has no such connection.
+   *
+   * @throws ThrottrError `hub_failed`: null would say that there is none
+   */
   async #connectionOf(id: Uint8Array): Promise<Uint8Array | null> {
     const hub = await this.#hubAt(hubOfConnection(id));
     if (hub === null) return null;
-    return (await inTime(hubStub(this.#env, hub).connectionRow(id), hub)) ?? null;
+    const row = await inTime(hubStub(this.#env, hub).connectionRow(id), hub);
+    if (row === undefined) throw hubFailed();
+    return row;
   }
 
   /** The Hub of an id, if it has connections: ids can be made up, and an object exists from its first call on. */
@@ -316,11 +322,12 @@ export class NamespaceRequests {
   /** The subscriptions to one channel, in the order in which they were made. */
   async #channel({ bytes }: Frames, layout: Layout, sink: Sink): Promise<void> {
     const channel = channelOfFrame(layout, bytes, 0);
-    const hubs = await askHubs(this.#env, await this.#hubsOf(channel), (hub) =>
-      hub.subscribers(channel),
-    );
+    const asked = await this.#hubsOf(channel);
+    const hubs = await askHubs(this.#env, asked, (hub) => hub.subscribers(channel));
     const rows: SubscriberFigures[] = hubs.flatMap(({ answer }) => answer);
     if (rows.length === 0) {
+      // The Hubs that did not answer may have subscribers.
+      if (hubs.length < asked.length) throw hubFailed();
       sink.reply(Uint8Array.of(STATUS_FAILURE), true);
       return;
     }
@@ -351,6 +358,11 @@ export class NamespaceRequests {
     const owner = await this.#hubAt(hubOfChannel(channel));
     return owner === null ? hubs : [...new Set([...hubs, owner])];
   }
+}
+
+/** For an answer that would say that nothing is there, though the Hub that would know has not answered. */
+function hubFailed(): ThrottrError {
+  return new ThrottrError("hub_failed", "an object that has connections did not answer: try again");
 }
 
 /** A failure as the protocol knows it; for commands of the edge dialect with its code. */

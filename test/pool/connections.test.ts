@@ -58,6 +58,25 @@ it("an ID that no connection has, and the channel of that name, make no Hub", as
   door.socket.close(1000);
 });
 
+it.each([
+  ["connection", "connectionRow", (id: Uint8Array) => connectionRow(id)],
+  ["channel", "subscribers", (id: Uint8Array) => subscribersOf(ownChannel(id))],
+] as const)(
+  "a Hub that fails when it is asked about a %s ends the asking connection, and is not taken to have none",
+  async (_, method, frameOf) => {
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const door = await openSocket(PATH);
+    const own = (await door.exchange(WHOAMI, 17)).subarray(1);
+    vi.spyOn(Hub.prototype, method).mockImplementationOnce(() => {
+      throw new Error("lost");
+    });
+    door.socket.send(frameOf(own));
+    expect(await door.closed).toMatchObject({ code: 1011 });
+    vi.restoreAllMocks();
+  },
+);
+
 describe("a WebSocket", () => {
   it("a WebSocket answers the text ping, and is closed by any other text", async () => {
     const door = await openSocket(PATH);

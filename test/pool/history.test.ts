@@ -82,14 +82,13 @@ async function meterOf(ns: string): Promise<{ reports: () => string[]; rows: () 
 
 /** Keeps the first report of a Hub on its way until the gate opens. */
 function holdReport(gate: Promise<void>) {
-  const { report } = Directory.prototype;
   const retire = vi.spyOn(Directory.prototype, "retire");
   const reports = vi.spyOn(Directory.prototype, "report").mockImplementationOnce(async function (
     this: Directory,
     ...asked
   ) {
     await gate;
-    return await report.apply(this, asked);
+    return await Directory.prototype.report.apply(this, asked);
   });
   return { reports, retire };
 }

@@ -44,13 +44,12 @@ it("a revocation ends a connection whose socket has gone, and whose writes are s
   const ns = "revoked-ending";
   const door = await openSocket("/throttr/7.3/uint16", await bearerOf({ ns }));
   const gate = Promise.withResolvers<void>();
-  const { apply } = Shard.prototype;
   const applied = vi.spyOn(Shard.prototype, "apply").mockImplementationOnce(async function (
     this: Shard,
     ...asked
   ) {
     await gate.promise;
-    return await apply.apply(this, asked);
+    return await Shard.prototype.apply.apply(this, asked);
   });
   const closed = vi.spyOn(Hub.prototype, "webSocketClose");
   door.socket.send(U16.insert("a", 5));

@@ -151,7 +151,7 @@ export class Listener implements Subscription {
     this.#queueMax = wholeOption("queueMax", options.queueMax, QUEUE_MAX);
     this.#queueBytesMax = wholeOption("queueBytesMax", options.queueBytesMax, QUEUE_BYTES_MAX);
     this.#isDropping = isDropping(options.overflow);
-    checkFunction("onReconnect", options.onReconnect);
+    checkFunction("onReconnect", options.onReconnect ?? undefined);
     this.#onReconnect = options.onReconnect ?? null;
     this.#onEnd = onEnd;
     this.#timeoutMs = timeoutMs;
