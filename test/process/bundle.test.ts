@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
 const KIBIBYTE = 1024;
-const GZIP_BYTES_MAX = 176 * KIBIBYTE;
+const GZIP_BYTES_MAX = 178 * KIBIBYTE;
 
 /** Bundles a Worker as it would be deployed; returns the size of its script, compressed. */
 function gzipBytesOf(...args: string[]): number {
@@ -40,21 +40,21 @@ ${THROTTR}`;
 const WORKERS = [
   [
     "counters and limits",
-    113,
+    114,
     `export { Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,
   ],
   [
     "all objects",
-    135,
+    136,
     `export { Channel, Directory, Hub, Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,
   ],
   [
     "the doors",
-    195,
+    196,
     `${ROUTED}
 export default {
   fetch: async (request, env, ctx) => (await routeThrottr(request, env, ctx)) ?? (await count()),
@@ -63,7 +63,7 @@ export default {
   ],
   [
     "the doors and the dashboard",
-    283,
+    284,
     `${ROUTED}
 import { dashboard } from "throttr-edge/dashboard";
 export default {
