@@ -118,6 +118,9 @@ export class FlushedCounter {
   /** @throws ThrottrError `name_invalid`, `option_invalid`, `ttl_invalid`, `argument_invalid` */
   constructor(throttr: CounterBackend, name: string, options: FlushedCounterOptions) {
     checkOptions(options ?? null, OPTIONS, "FlushedCounter");
+    if (throttr == null) {
+      throw invalid("throttr", "a client or a service binding", throttr, "argument_invalid");
+    }
     if (typeof name !== "string") throw invalid("name", "text", name);
     const { ttlMs, flushMs, keysMax, waitUntil, onError, clock = systemClock } = options;
     ttlOf(ttlMs);

@@ -564,6 +564,19 @@ describe("message numbers", () => {
     });
   });
 
+  it("a channel whose first listener a full disk refuses stays without numbers, and takes messages", async () => {
+    await withStore((store) => {
+      const numbers = new GroupNumbers(store, host);
+      const refused = vi.spyOn(store, "write").mockImplementation(() => {
+        throw new Error("disk full");
+      });
+      expect(() => numbers.listen("c", 1000)).toThrow("disk full");
+      expect(numbers.get("c")).toBeUndefined();
+      refused.mockRestore();
+      expect(take(numbers, numbers.listen("c", 1000), 1)).toBe(1001);
+    });
+  });
+
   it("a number is never used twice, after a crash, when forgotten, or when others went further", async () => {
     await withStore((store) => {
       const before = new GroupNumbers(store, host);

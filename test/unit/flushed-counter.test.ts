@@ -415,4 +415,11 @@ describe("options of a flushed counter", () => {
     const { counter } = throttr as unknown as { counter: (...given: unknown[]) => unknown };
     expect(() => counter.apply(throttr, args)).toThrow(expected);
   });
+
+  it("a flushed counter of a binding that is missing is refused when it is made", () => {
+    const { MISSING } = {} as Record<string, CounterBackend>;
+    expect(() => new FlushedCounter(MISSING!, "views", { ttlMs: 1 })).toThrow(
+      "argument_invalid: throttr: expected a client or a service binding, got undefined",
+    );
+  });
 });

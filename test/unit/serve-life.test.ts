@@ -35,6 +35,8 @@ describe("the limit of open files", () => {
     expect(connectionsWithin(65_536, settings, 1)).toBe(16_328);
     expect(connectionsWithin(1024, settings, 1)).toBe(200);
     expect(connectionsWithin(1024, settings, 3)).toBe(120);
+    // The limit of containers whose daemon sets none: the setting takes no more than a million.
+    expect(connectionsWithin(1_073_741_816, settings, 1)).toBe(1_000_000);
     expect(() => connectionsWithin(225, settings, 1)).toThrow("needs more than 223");
   });
 

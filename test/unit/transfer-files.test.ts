@@ -412,6 +412,12 @@ async function hold(client: ThrottrClient, leases: readonly StoredLease[]): Prom
   for (const lease of leases) expect(await client.restoreLease(lease)).toBe("restored");
 }
 
+/** That many counters, each with a key of its own. */
+function counters(count: number): StoredRecord[] {
+  const some = fc.uniqueArray(counter, { minLength: count, maxLength: count, selector: keyName });
+  return fc.sample(some, { seed, numRuns: 1 })[0]!;
+}
+
 async function fill(client: ThrottrClient, records: readonly StoredRecord[]): Promise<void> {
   await Promise.all(records.map((record) => client.restore(record)));
 }
@@ -507,7 +513,7 @@ describe("an export and an import", () => {
 
   it("an export says its namespace, and is not continued in another one that is known", async () => {
     const { client } = started();
-    await fill(client, fc.sample(counter, { seed, numRuns: 3 }) as StoredRecord[]);
+    await fill(client, counters(3));
     const name = freshFile();
     const exportOf = async (namespace: string | null, file: ExportFile): Promise<string> => {
       const source = sourceOf(client, NOTHING, file, false, namespace);
@@ -530,7 +536,7 @@ describe("an export and an import", () => {
 
   it("an interrupted export leaves nothing of a torn line, however long it was", async () => {
     const { client } = started();
-    await fill(client, fc.sample(counter, { seed, numRuns: 2 }) as StoredRecord[]);
+    await fill(client, counters(2));
     const name = freshFile();
     await exportInto(name, client);
     const [header] = readFileSync(name, "utf8").split("\n");
@@ -569,7 +575,7 @@ describe("an export and an import", () => {
     /** A file, what is written beside it, and a namespace of a few records. */
     async function old() {
       const { client } = started();
-      const records = fc.sample(counter, { seed, numRuns: 5 }) as StoredRecord[];
+      const records = counters(5);
       await fill(client, records);
       const name = freshFile();
       writeFileSync(name, OLD);
@@ -869,11 +875,11 @@ describe("leases", () => {
 
   it("an export with leases does not continue one without them, nor the other way round", async () => {
     const { client } = started();
-    await fill(client, fc.sample(counter, { seed, numRuns: 3 }) as StoredRecord[]);
+    await fill(client, counters(3));
     for (const hasLeases of [true, false]) {
       const name = freshFile();
       const [header, record] = new TextDecoder()
-        .decode(await fileOf(fc.sample(counter, { seed, numRuns: 1 }) as StoredRecord[], hasLeases))
+        .decode(await fileOf(counters(1), hasLeases))
         .split("\n");
       writeFileSync(name, `${header}\n${record}\n`);
       const resumed = exportInto(name, client, true, NOTHING, !hasLeases);
@@ -911,7 +917,7 @@ describe("leases", () => {
   it("an export with leases from an earlier release writes nothing, and says what to do", async () => {
     const { client, transport } = started();
     transport.unknown = [EXPORT_LEASES];
-    await fill(client, fc.sample(counter, { seed, numRuns: 3 }) as StoredRecord[]);
+    await fill(client, counters(3));
     const name = freshFile();
     await expect(exportInto(name, client, false, NOTHING, true)).rejects.toThrow(
       "request_type_unknown: the server cannot export leases: update it to 0.5, or leave out --leases",
@@ -920,7 +926,7 @@ describe("leases", () => {
   });
 
   it("an import of leases into an earlier release restores nothing from a file, and says what to do", async () => {
-    const records = fc.sample(counter, { seed, numRuns: 3 }) as StoredRecord[];
+    const records = counters(3);
     const file = await fileOf([...records, LEASE]);
     const name = freshFile();
     writeFileSync(name, file);
@@ -1015,7 +1021,7 @@ describe("the progress of an import", () => {
   });
 
   it("an import continues behind any line, without leaving out or repeating one", async () => {
-    const records = fc.sample(counter, { seed, numRuns: 9 }) as StoredRecord[];
+    const records = counters(9);
     const bytes = await fileOf(records);
     const name = freshFile();
     writeFileSync(name, bytes);

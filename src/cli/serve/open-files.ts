@@ -15,6 +15,8 @@ const FILES_A_CONNECTION = 2;
 const FILES_AN_OBJECT = 3;
 /** Ports, one database for each class, and what the runtime needs itself: about 40 were seen. */
 const FILES_OF_WORKERD = 64;
+/** The highest value of the setting `CONNECTIONS_MAX`. */
+const CONNECTIONS_MAX = 1_000_000;
 /** Objects of a namespace beside its shards and Hubs: groups of channels, and the Directory. */
 const OTHER_OBJECTS = CHANNEL_GROUPS + 1;
 
@@ -41,7 +43,7 @@ export function connectionsWithin(
   const objects = namespaces * (SHARDS + HUBS_MAX + OTHER_OBJECTS);
   const needed = FILES_OF_WORKERD + FILES_AN_OBJECT * objects;
   const connections = Math.floor((openFiles - needed) / 2 / FILES_A_CONNECTION);
-  if (connections > 0) return connections;
+  if (connections > 0) return Math.min(connections, CONNECTIONS_MAX);
   throw new UsageError(
     "open_files_max",
     `serve may open ${openFiles} files, and needs more than ${needed}: raise the limit with ulimit -n, LimitNOFILE of systemd or --ulimit nofile of Docker`,

@@ -86,11 +86,14 @@ export class GroupNumbers {
     let numbered = this.#channels.get(channel);
     if (numbered === undefined) {
       numbered = { channel, sequence: Math.max(nowMs, this.high), usedAtMs: nowMs };
+      // Where a full disk refuses the row, the channel goes on without numbers.
+      this.use(numbered, nowMs);
       this.#add(numbered);
       this.high = numbered.sequence;
       if (this.#bytes > NUMBERED_BYTES_MAX) this.#makeRoom(numbered);
+    } else {
+      this.use(numbered, nowMs);
     }
-    this.use(numbered, nowMs);
     return numbered;
   }
 
