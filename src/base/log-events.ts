@@ -180,6 +180,12 @@ export const LOG_EVENTS = {
       "A group of channels has more kept messages than it should, and the disk refused to delete some; the next kept message tries again.",
     fields: { error: ERROR },
   },
+  look_failed: {
+    severity: "warning",
+    meaning:
+      "The disk refused a group of channels to delete what is out of date; the look of the next day tries again.",
+    fields: { channel: "name of the group", error: ERROR },
+  },
   hub_failed: {
     severity: "warning",
     meaning:

@@ -27,7 +27,9 @@ function integer(fallback: number, min: number, max: number): Setting<number, nu
     fallback,
     expected: `an integer from ${min} to ${max}`,
     parse: (value) => {
-      const number = typeof value === "string" ? Number(value) : value;
+      // `Number` reads white space as 0.
+      const isText = typeof value === "string";
+      const number = isText && value.trim() !== "" ? Number(value) : value;
       return Number.isInteger(number) && (number as number) >= min && (number as number) <= max
         ? (number as number)
         : undefined;
@@ -223,18 +225,18 @@ export function parseSettings(variables: object, of: Deployment = STAND_ALONE): 
 }
 
 /**
- * Checks the names and values of settings in code.
+ * Checks the names and values of settings in code, and fills in the defaults.
  *
  * @throws SettingsError
  */
-export function assertSettings(given: GivenSettings): void {
+export function assertSettings(given: GivenSettings): Settings {
   for (const name of Object.keys(given)) {
     if (Object.hasOwn(SETTINGS, name)) continue;
     throw new SettingsError(
       `settings.${name}: there is no such setting; docs/reference.md lists them`,
     );
   }
-  parseSettings({}, { ...STAND_ALONE, settings: given });
+  return parseSettings({}, { ...STAND_ALONE, settings: given });
 }
 
 /**

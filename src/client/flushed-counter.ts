@@ -6,6 +6,7 @@
  */
 import {
   checkOptions,
+  clockOption,
   invalid,
   nameOf,
   ttlOf,
@@ -122,6 +123,8 @@ export class FlushedCounter {
       throw invalid("throttr", "a client or a service binding", throttr, "argument_invalid");
     }
     if (typeof name !== "string") throw invalid("name", "text", name);
+    const prefix = `${name}:`;
+    nameOf(prefix, "name");
     const { ttlMs, flushMs, keysMax, waitUntil, onError, clock = systemClock } = options;
     ttlOf(ttlMs);
     if (IS_WORKER && waitUntil === undefined) {
@@ -130,11 +133,11 @@ export class FlushedCounter {
     checkFunction("waitUntil", waitUntil, WAIT_UNTIL);
     checkFunction("onError", onError);
     this.#throttr = throttr;
-    this.#prefix = `${name}:`;
+    this.#prefix = prefix;
     this.#options = options;
     this.#flushMs = wholeOption("flushMs", flushMs, FLUSH_MS, FLUSH_MS_MAX, FLUSH_MS_MIN);
     this.#keysMax = wholeOption("keysMax", keysMax, KEYS_MAX, KEYS_MAX);
-    this.#clock = clock;
+    this.#clock = clockOption(clock);
   }
 
   /**
@@ -148,6 +151,7 @@ export class FlushedCounter {
    */
   increment(key: string, by: bigint | number = 1): void {
     if (this.#isClosed) throw new ThrottrError("closed", "the counter was closed");
+    if (typeof key !== "string") throw invalid("key", "text", key);
     const stored = this.#prefix + key;
     const known = this.#amounts.get(stored);
     const sum = u64Of((known ?? 0n) + u64Of(by, "by"), "by");

@@ -1,5 +1,11 @@
 /** Options of a client: their types, ranges and defaults. */
-import { checkOptions, integerOf, invalid, type FieldNames } from "../wire/edge/argument.ts";
+import {
+  checkOptions,
+  clockOption,
+  integerOf,
+  invalid,
+  type FieldNames,
+} from "../wire/edge/argument.ts";
 import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
 import { systemClock, completed, type ClientClock } from "./timing/clock.ts";
 
@@ -61,7 +67,7 @@ export function settingsOf(options: ClientOptions): Settings {
     pingIntervalMs: wholeOption("pingIntervalMs", options.pingIntervalMs, 15_000, TIMER_MS_MAX),
     backoffBaseMs: wholeOption("backoffBaseMs", options.backoffBaseMs, 200, TIMER_MS_MAX),
     backoffMaxMs: wholeOption("backoffMaxMs", options.backoffMaxMs, 30_000, TIMER_MS_MAX),
-    clock: options.clock === undefined ? systemClock : completed(options.clock),
+    clock: options.clock === undefined ? systemClock : completed(clockOption(options.clock)),
   };
 }
 

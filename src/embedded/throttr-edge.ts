@@ -5,6 +5,7 @@ import { Channel } from "../objects/channel/channel.ts";
 import { Directory } from "../objects/channel/directory.ts";
 import { Hub } from "../objects/hub/hub.ts";
 import { Shard } from "../objects/shard/shard.ts";
+import { tcpPorts } from "../worker/ports.ts";
 import { Throttr } from "../worker/rpc.ts";
 import { connectThrottr } from "./connect.ts";
 import { routeThrottr } from "./route.ts";
@@ -55,7 +56,7 @@ const PARTS: ThrottrEdge = {
  * export const { Shard, Hub, Channel, Directory } = throttrEdge({ settings: { HUBS_MAX: 4 } });
  */
 export function throttrEdge({ settings = {}, classes = {} }: ThrottrEdgeOptions = {}): ThrottrEdge {
-  assertSettings(settings);
+  tcpPorts(assertSettings(settings));
   for (const [name, exported] of Object.entries(classes)) {
     if (Object.hasOwn(PARTS, name) && /^[A-Z]/.test(name) && typeof exported === "string") continue;
     throw new SettingsError(

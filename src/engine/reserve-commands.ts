@@ -92,7 +92,8 @@ export class ReserveCommands {
     const { charged, endNs } = charge;
     const place = ledger.nextPlace(key);
     const heldNs = ledger.stateEndNs(key);
-    const isFirst = !ledger.hasMark(key);
+    // The stored mark of reservations that have ended may be gone.
+    const isFirst = ledger.mark(key) === null;
     if (
       !records.space.hasRoom(storedChargeBytes(charge)) ||
       !reservations.add(frame, id, charge, place)

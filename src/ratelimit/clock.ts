@@ -1,5 +1,6 @@
 /** The clock of rate limits, and the shape that clocks had up to release 0.4. */
-import type { Clock } from "../wire/clock.ts";
+import { isClock, type Clock } from "../wire/clock.ts";
+import { configurationInvalid } from "../wire/ratelimit/error.ts";
 
 /**
  * A clock in the shape of release 0.4.
@@ -38,9 +39,16 @@ export const systemClock: Clock & LegacyClock = {
 
 const adapted = new WeakMap<LegacyClock, Clock>();
 
-/** Adapts a clock of either shape. A clock is adapted once: limiters with one clock share what they have drawn. */
+/**
+ * Adapts a clock of either shape. A clock is adapted once: limiters with one clock share what they have drawn.
+ *
+ * @throws RateLimitError `configuration_invalid` for what is neither
+ */
 export function clockOf(clock: Clock | LegacyClock): Clock {
-  if ("nowMs" in clock) return clock;
+  if (isClock(clock)) return clock;
+  if (!isLegacy(clock)) {
+    throw configurationInvalid("clock", "expected nowMs, setTimer and clearTimer", clock);
+  }
   const known = adapted.get(clock);
   if (known !== undefined) return known;
   const adapter: Clock = {
@@ -52,4 +60,8 @@ export function clockOf(clock: Clock | LegacyClock): Clock {
   };
   adapted.set(clock, adapter);
   return adapter;
+}
+
+function isLegacy(clock: LegacyClock | null): clock is LegacyClock {
+  return typeof clock?.now === "function" && typeof clock.after === "function";
 }

@@ -43,6 +43,14 @@ export interface Clock {
   random?(): number;
 }
 
+const METHODS = ["nowMs", "setTimer", "clearTimer"] as const satisfies (keyof Clock)[];
+
+/** Whether a value has what every clock needs. Plain JavaScript may leave a part of it out. */
+export function isClock(value: unknown): value is Clock {
+  if (typeof value !== "object" || value === null) return false;
+  return METHODS.every((name) => typeof (value as Partial<Clock>)[name] === "function");
+}
+
 /** The time for lengths of time: by a clock that never goes back, where there is one. */
 export const monotonicMsOf = (clock: Clock): number => clock.monotonicMs?.() ?? clock.nowMs();
 

@@ -14,12 +14,15 @@ import { ShardGroup, type AskedShard } from "../dispatch/shard-group.ts";
 import type { Settings } from "../base/settings.ts";
 import { shardStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
+import { Phase, phaseOf } from "../wire/edge/codes.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
 import { reportFailure } from "../base/failure.ts";
 import { assertConfigured } from "./token.ts";
 
 /** Each isolate asks the shard at most once in this time, however often `/health` is called. */
 const REMEMBERED_MS = 60_000;
+/** The same, after a failure that may be over at once, as that of a shard that restarts. */
+const FAILURE_REMEMBERED_MS = 5_000;
 
 /** The last answer of the shard, and when it was asked. */
 interface Known {
@@ -51,12 +54,18 @@ export async function assertHealthy(
 /** The problem with which the first shard of namespace `default` refuses every request; null if it serves. */
 async function problemOfShard(env: Environment, settings: Settings): Promise<ThrottrError | null> {
   const before = known.get(settings);
-  if (before !== undefined && isWithin(before.atMs, REMEMBERED_MS)) return before.problem;
+  if (before !== undefined && isWithin(before.atMs, rememberedMs(before))) return before.problem;
   // Other requests get the last answer meanwhile: on this platform a request cannot await a call of another one.
   const asked: Known = { atMs: presentMs(), problem: before?.problem ?? null };
   known.set(settings, asked);
   asked.problem = await askShard(env);
   return asked.problem;
+}
+
+/** A refusal says what the data is like, and comes again. */
+function rememberedMs({ problem }: Known): number {
+  const isRefusal = problem === null || phaseOf(problem.code) === Phase.refusal;
+  return isRefusal ? REMEMBERED_MS : FAILURE_REMEMBERED_MS;
 }
 
 /** Asks the first shard for what it is: where it can't serve its range, it refuses. */

@@ -20,7 +20,7 @@ const logged = new Set<string>();
 
 /** Whether `CORS_ORIGINS` lists an origin. */
 export function isListedOrigin(origin: string, { CORS_ORIGINS }: Settings): boolean {
-  const origins = listOf(CORS_ORIGINS);
+  const origins = originsOf(CORS_ORIGINS);
   return origins.includes("*") || origins.includes(origin);
 }
 
@@ -31,7 +31,7 @@ export function isListedOrigin(origin: string, { CORS_ORIGINS }: Settings): bool
 export function mayUseSession({ headers, url }: Request, { CORS_ORIGINS }: Settings): boolean {
   const origin = headers.get("origin");
   if (origin !== null) {
-    return origin === new URL(url).origin || listOf(CORS_ORIGINS).includes(origin);
+    return origin === new URL(url).origin || originsOf(CORS_ORIGINS).includes(origin);
   }
   // Images, scripts and links of other pages have no `Origin`, but a browser says of them that they are not of this one.
   const site = headers.get("sec-fetch-site");
@@ -63,7 +63,7 @@ export function assertOrigin(origin: string | undefined, url: string, settings: 
  * @throws ThrottrError `host_not_allowed`
  */
 export function assertHost(url: string, settings: Settings): void {
-  if (settings.HOSTS === "") return;
+  if (listOf(settings.HOSTS).length === 0) return;
   const { host, hostname } = new URL(url);
   if (isLoopbackName(hostname) || isListedHost(host, hostname, settings)) return;
   if (isNew(`host ${host}`))
@@ -89,13 +89,21 @@ function isListedHost(host: string, hostname: string, { HOSTS, CORS_ORIGINS }: S
   const hosts = listOf(HOSTS.toLowerCase());
   if (hosts.includes("*") || hosts.includes(host) || hosts.includes(hostname)) return true;
   // Pages of a listed origin may call anyway, so its host may be named, too.
-  const origins = listOf(CORS_ORIGINS.toLowerCase());
+  const origins = originsOf(CORS_ORIGINS);
   return origins.includes("*") || origins.some((origin) => origin.split("://")[1] === host);
 }
 
-/** The parts of a list with commas. An empty text has one empty part, which no origin or host equals. */
+/** The parts of a list with commas. */
 function listOf(text: string): string[] {
-  return text.split(",").map((listed) => listed.trim());
+  return text
+    .split(",")
+    .map((listed) => listed.trim())
+    .filter((listed) => listed !== "");
+}
+
+/** Origins as browsers send them: in lower case, and without the slash behind them that people copy along. */
+function originsOf(list: string): string[] {
+  return listOf(list.toLowerCase()).map((origin) => origin.replace(/\/$/, ""));
 }
 
 /** True the first time a text is seen, and never after a hundred texts. */

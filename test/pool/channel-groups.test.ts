@@ -401,6 +401,28 @@ it("a group whose disk refuses that a Hub has left says so, and forgets the Hub 
   });
 });
 
+it("a group whose disk refuses to delete old messages is looked through again the next day", async () => {
+  const stub = groupOf(freshNamespace(), "c");
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  await runInDurableObject(stub, async (_, state) => {
+    const exec = (query: string, ...bindings: SqlStorageValue[]): unknown => {
+      if (query.startsWith("DELETE")) throw new Error("database or disk is full: SQLITE_FULL");
+      return state.storage.sql.exec(query, ...bindings);
+    };
+    const own = { id: state.id, storage: onDisk(state.storage, exec), waitUntil: () => {} };
+    const group = new Group(own as unknown as DurableObjectState, env);
+    group.listen("c", "hub", null);
+    await group.publish(publicationsOf("c", messageOf("old")));
+    await state.storage.deleteAlarm();
+    const nowMs = Date.now() + 2 * KEPT_MS;
+    vi.useFakeTimers({ now: nowMs, toFake: ["Date"] });
+    await group.lookThrough();
+    expect(await state.storage.getAlarm()).toBe(nowMs + KEPT_MS);
+    const said = warn.mock.calls.map(([line]) => JSON.parse(line as string) as object);
+    expect(said).toContainEqual(expect.objectContaining({ event: "look_failed" }));
+  });
+});
+
 describe("kept messages", () => {
   const messages = (...sizes: number[]): Uint8Array => {
     const out = new ByteWriter();
@@ -469,6 +491,24 @@ describe("kept messages", () => {
         .one();
       expect(bytes).toBeLessThanOrEqual(GROUP_KEPT_BYTES_MAX);
       expect(sizesOf(replay.replay(numbered("later", 1), 0, 0).replay)).toEqual([1000]);
+    });
+  });
+
+  it("kept messages that a full disk refuses to drop after a day stay counted, and go with the next look", async () => {
+    await inStore((store) => {
+      const replay = new GroupReplay(store, 1000);
+      for (let n = 1; n <= 5; n++) replay.keep("c", n, messages(1000), 1, 0);
+      const write = store.write.bind(store);
+      let room = 2;
+      const refused = vi.spyOn(store, "write").mockImplementation((query, ...bindings) => {
+        if (room-- <= 0) throw new Error("disk is full: SQLITE_FULL");
+        write(query, ...bindings);
+      });
+      expect(() => replay.dropOld(KEPT_MS)).toThrow("SQLITE_FULL");
+      expect(sizesOf(replay.replay(numbered("c", 5), 0, 0).replay)).toEqual([1000, 1000, 1000]);
+      refused.mockRestore();
+      replay.dropOld(KEPT_MS);
+      expect(store.rows("SELECT 1 FROM messages")).toEqual([]);
     });
   });
 
@@ -574,6 +614,21 @@ describe("message numbers", () => {
       expect(numbers.get("c")).toBeUndefined();
       refused.mockRestore();
       expect(take(numbers, numbers.listen("c", 1000), 1)).toBe(1001);
+    });
+  });
+
+  it("a channel whose number a full disk refuses to delete goes on with it, and is forgotten later", async () => {
+    await withStore((store) => {
+      const numbers = new GroupNumbers(store, host);
+      take(numbers, numbers.listen("c", 1000), 3);
+      const refused = vi.spyOn(store, "write").mockImplementation(() => {
+        throw new Error("disk full");
+      });
+      expect(() => numbers.forgetUnused(1000 + KEPT_MS)).toThrow("disk full");
+      expect(numbers.get("c")?.sequence).toBe(1003);
+      refused.mockRestore();
+      numbers.forgetUnused(1000 + KEPT_MS);
+      expect(store.rows("SELECT 1 FROM numbers")).toEqual([]);
     });
   });
 

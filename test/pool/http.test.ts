@@ -325,26 +325,32 @@ describe("web pages", () => {
     );
   });
 
-  it("pages of listed origins may call, after a preflight too", async () => {
-    const variables = { CORS_ORIGINS: "https://other.example, https://page.example" };
-    const response = await fetchWith(variables, "/throttr/7.3/uint16", {
-      method: "POST",
-      body: QUERY,
-      headers: page,
-    });
-    expect(response.status).toBe(200);
-    expect(response.headers.get("access-control-allow-origin")).toBe("https://page.example");
-    const preflight = await fetchWith(variables, "/throttr/7.3/uint16", {
-      method: "OPTIONS",
-      headers: {
-        ...page,
-        "access-control-request-method": "POST",
-        "access-control-request-headers": "authorization",
-      },
-    });
-    expect(preflight.status).toBe(204);
-    expect(preflight.headers.get("access-control-allow-headers")).toContain("authorization");
-  });
+  it.each([
+    ["as browsers name them", "https://other.example, https://page.example"],
+    ["with a slash or capitals, as an address bar shows them", "HTTPS://Page.Example/"],
+  ])(
+    "pages of origins that are listed %s may call, after a preflight too",
+    async (_, CORS_ORIGINS) => {
+      const variables = { CORS_ORIGINS };
+      const response = await fetchWith(variables, "/throttr/7.3/uint16", {
+        method: "POST",
+        body: QUERY,
+        headers: page,
+      });
+      expect(response.status).toBe(200);
+      expect(response.headers.get("access-control-allow-origin")).toBe("https://page.example");
+      const preflight = await fetchWith(variables, "/throttr/7.3/uint16", {
+        method: "OPTIONS",
+        headers: {
+          ...page,
+          "access-control-request-method": "POST",
+          "access-control-request-headers": "authorization",
+        },
+      });
+      expect(preflight.status).toBe(204);
+      expect(preflight.headers.get("access-control-allow-headers")).toContain("authorization");
+    },
+  );
 
   it("pages of the server's own origin may call", async () => {
     expect((await post("7.3", "uint16", QUERY, { origin: "http://localhost" })).status).toBe(200);
@@ -424,6 +430,37 @@ describe("GET /health", () => {
     }
     expect(calls).toBe(1);
   });
+
+  it.each([
+    ["five seconds after a call that failed, as of a shard that restarts", "Network lost", 5000],
+    ["a minute after a refusal, which comes again", "shards_mismatch: another number", 60_000],
+  ])("GET /health asks a shard again %s", async (_title, message, rememberedMs) => {
+    const warn = vi.spyOn(console, "warn").mockReturnValue();
+    let calls = 0;
+    const shard = {
+      ranges: async () => {
+        calls++;
+        throw new Error(message);
+      },
+    };
+    const SHARD = { getByName: () => shard, jurisdiction: () => SHARD };
+    const changed = { ...env, ACCESS: "open", SHARD } as unknown as Env;
+    const startMs = Date.now();
+    for (const [ms, asked] of [
+      [0, 1],
+      [rememberedMs - 1, 1],
+      [rememberedMs, 2],
+    ] as const) {
+      vi.useFakeTimers({ now: startMs + ms, toFake: ["Date"] });
+      const request = new Request("http://localhost/health") as Parameters<typeof worker.fetch>[0];
+      const { status } = await worker.fetch(request, changed, createExecutionContext());
+      expect([status, calls]).toEqual([503, asked]);
+    }
+    vi.useRealTimers();
+    warn.mockRestore();
+    // A call that is served ends what the isolate remembers of a refusal.
+    expect(await exchange(QUERY)).toBe("00");
+  });
 });
 
 describe("GET /", () => {
@@ -502,6 +539,7 @@ describe("hosts", () => {
 
   it("any host is served where HOSTS is empty, as on Cloudflare, and where it is *", async () => {
     expect((await ask("throttr.example", {})).status).toBe(200);
+    expect((await ask("throttr.example", { HOSTS: " , " })).status).toBe(200);
     expect((await ask("throttr.example", { HOSTS: "*" })).status).toBe(200);
   });
 

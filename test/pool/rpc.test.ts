@@ -1,6 +1,7 @@
 /** The service binding: what other Workers call. */
 import { reset } from "cloudflare:test";
 import { afterEach, describe, expect, it } from "vitest";
+import { throttrEdge } from "../../src/embedded/throttr-edge.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { open, throttr, withProps } from "../support/pool/binding.ts";
 import { get } from "../support/pool/doors.ts";
@@ -291,4 +292,10 @@ describe("bad input", () => {
   ])("an invalid argument is refused: %s", async (code, call) => {
     expect(await codeOf(call())).toBe(code);
   });
+});
+
+it("throttrEdge refuses ports that can't be read when the module is loaded", () => {
+  expect(() => throttrEdge({ settings: { TCP_PORTS: "9000=9" } })).toThrow(
+    /^config_invalid: TCP_PORTS: 9000=9: /,
+  );
 });

@@ -100,7 +100,7 @@ describe("npm run deploy", () => {
     const outcome = deploy(["-c", config, "-e", "staging"]);
     expect(outcome).toMatchObject({ status: 0 });
     const { said } = outcome;
-    expect(said).toContain("access_not_configured");
+    expect(said).toContain("access_not_configured, unless it keeps ACCESS=open");
     expect(said).toContain("npx wrangler secret put TOKEN_SECRET --env staging\n");
     expect(said).not.toContain("are advised");
   });
@@ -133,6 +133,7 @@ describe("npm run deploy", () => {
       ["--var", "SHARDS=0"],
       "SHARDS: expected an integer from 1 to 128; nothing was deployed",
     ],
+    ["a flag with ports that can't be read", ["--var", "TCP_PORTS=9000=9"], "TCP_PORTS: 9000=9: "],
     ["a flag with an unknown variable", ["--var", "SHARD=1"], "unknown variable SHARD;"],
     ["a flag with a secret", ["--var", "TOKEN_SECRET=x"], "set TOKEN_SECRET in the environment"],
     ["a flag that is not an assignment", ["--var", "SHARDS:1"], "expected NAME=value"],

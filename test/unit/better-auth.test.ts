@@ -248,6 +248,7 @@ describe("secondaryStorage", () => {
     expect(() => secondaryStorage({} as never)).toThrow(/^configuration_invalid: throttr: /);
     expect(() => secondaryStorage({ throttr, prefix: "" })).toThrow(/^configuration_inv.*prefix/);
     expect(() => secondaryStorage({ throttr, timeoutMs: 0 })).toThrow(/^option_inv.*timeoutMs/);
+    expect(() => secondaryStorage({ throttr, clock: {} } as never)).toThrow(/^option_inv.*clock/);
     expect(() => secondaryStorage({ throttr, ttl: 5 } as never)).toThrow(/^configuration_inv.*ttl/);
   });
 });

@@ -169,6 +169,19 @@ describe("unknown options", () => {
     expect(await messageOf(make)).toMatch(expected);
   });
 
+  it("a clock that can't set timers is refused by a client", async () => {
+    const make = () => new ThrottrClient(http(URL), { clock: { nowMs: () => 0 } as never });
+    expect(await messageOf(make)).toBe(
+      "option_invalid: clock: expected an object with nowMs, setTimer and clearTimer, got an object",
+    );
+  });
+
+  it("a signal of null is none, as for fetch", async () => {
+    const { server, client } = start();
+    await client.set("a", "x", { ttlMs: 1, signal: null as never });
+    expect(server.requests).toHaveLength(1);
+  });
+
   it("options that every call has are accepted by all calls", async () => {
     const { client } = start();
     const { signal } = new AbortController();

@@ -154,8 +154,20 @@ describe("Flow", () => {
     const flow = bridge(host);
     expect(flow.refusePushes(MEBIBYTE)).toBeNull();
     host.backlog.unreadBytes += 33 * MEBIBYTE;
-    expect(flow.refusePushes(BRIDGE_WINDOW_BYTES)).toBeNull();
-    expect(flow.refusePushes(BRIDGE_WINDOW_BYTES + 1)?.reason).toMatch(/^push_bytes: /);
+    flow.sendPushes(1);
+    expect(flow.refusePushes(BRIDGE_WINDOW_BYTES - 1)).toBeNull();
+    expect(flow.refusePushes(BRIDGE_WINDOW_BYTES)?.reason).toMatch(/^push_bytes: /);
+  });
+
+  it("Flow gives a peer that has read everything one push of any size, and counts those that are held back", () => {
+    for (const make of [webSocket, bridge, gateway]) {
+      const host = new Host();
+      const flow = make(host);
+      expect(flow.refusePushes(2 * MEBIBYTE)).toBeNull();
+      expect(flow.refusePushes(2 * MEBIBYTE, 1)?.reason).toMatch(/^push_bytes: /);
+      flow.sendPushes(2 * MEBIBYTE);
+      expect(flow.refusePushes(1)?.reason).toMatch(/^push_bytes: /);
+    }
   });
 
   it("Flow believes the Worker's bridge, and no gateway that has drained more than it was sent", () => {

@@ -104,6 +104,7 @@ describe("a flushed counter", () => {
     expect(() => views.increment("b", 0.5)).toThrow("by_invalid");
     expect(() => views.increment("x".repeat(250))).toThrow("key_invalid");
     expect(() => views.increment("\ud800")).toThrow("key_invalid");
+    expect(() => views.increment(new Uint8Array(2) as never)).toThrow("key_invalid");
     await views.flush();
     expect([await countOf("a"), await countOf("b")]).toEqual([U64_MAX, undefined]);
   });
@@ -411,6 +412,8 @@ describe("options of a flushed counter", () => {
     ["a word as onError", ["views", { ttlMs: 1, onError: "open" }], "option_invalid: onError: exp"],
     ["true as waitUntil", ["views", { ttlMs: 1, waitUntil: true }], "option_invalid: waitUntil: e"],
     ["an unknown option", ["views", { ttlMs: 1, flush: 1 }], "option_invalid: flush: FlushedC"],
+    ["a name too long for any key", ["n".repeat(255), { ttlMs: 1 }], "name_invalid: name: expec"],
+    ["a clock without timers", ["a", { ttlMs: 1, clock: { nowMs: () => 0 } }], "option_invalid: c"],
   ])("a counter with %s is refused", (_, args, expected) => {
     const { counter } = throttr as unknown as { counter: (...given: unknown[]) => unknown };
     expect(() => counter.apply(throttr, args)).toThrow(expected);

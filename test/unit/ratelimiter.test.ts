@@ -233,6 +233,7 @@ describe("construction", () => {
     ["timeout NaN", { timeoutMs: NaN }, "configuration_invalid", "timeoutMs"],
     ["policy", { onError: "ajar" }, "configuration_invalid", "onError"],
     ["cache", { cache: new Map() }, "configuration_invalid", "cache"],
+    ["clock without timers", { clock: { nowMs: () => 0 } }, "configuration_invalid", "clock"],
   ];
   it.each(wrong)("a limiter refuses an invalid %s", async (_, options, code, field) => {
     const error = await thrownBy(() => limiterOf(options as Partial<RateLimiterOptions>));

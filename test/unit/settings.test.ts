@@ -90,6 +90,7 @@ describe("settings", () => {
   it.each([
     ["SHARDS", "0", "expected an integer from 1 to 128"],
     ["SHARDS", "1.5", "expected an integer from 1 to 128"],
+    ["CONNECTIONS_MAX", " ", "expected an integer from 0 to"],
     ["SHARDS", "many", "expected an integer from 1 to 128"],
     ["SHARD_BYTES_MAX", "1", "expected an integer from 1048576 to"],
     ["DURABILITY", "none", "expected one of strict, relaxed"],

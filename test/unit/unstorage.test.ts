@@ -201,6 +201,12 @@ it("the driver of unstorage rejects text with half a surrogate pair, and sets no
   expect(await driver.getItem("k")).toBeNull();
 });
 
+it("the driver of unstorage refuses a channel that nothing can be published to", () => {
+  for (const channel of ["", "c".repeat(256), 7 as never]) {
+    expect(() => throttrDriver({ throttr: server.client, channel })).toThrow(/^channel_invalid: /);
+  }
+});
+
 it("the driver of unstorage gives back text that begins with a byte order mark", async () => {
   const driver = throttrDriver({ throttr: server.client });
   await driver.setItem("k", "\uFEFFid,name");

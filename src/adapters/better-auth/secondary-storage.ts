@@ -27,7 +27,10 @@ export type StorageBackend = Pick<OperationCalls, "get" | "query" | "set" | "pur
  */
 export interface SecondaryStorageOptions extends CallLimits {
   readonly throttr: StorageBackend;
-  /** Keys of records begin with it: 1 to 128 bytes; `better-auth:` unless given. */
+  /**
+   * Keys of records begin with it: 1 to 128 bytes; `better-auth:` unless given. No prefix of one namespace may begin with another one:
+   * nothing ends it, so that `a` with the key `bc` and `ab` with `c` are one record.
+   */
   readonly prefix?: string;
 }
 

@@ -29,7 +29,8 @@ export interface ThrottrStoreOptions {
   readonly throttr: CounterBackend;
   /**
    * Keys of records begin with it, so that limiters do not share counters: 1 to 128 bytes; `erl:` unless given, `hrl:` for
-   * the store of `throttr-edge/hono`.
+   * the store of `throttr-edge/hono`. No prefix of one namespace may begin with another one: nothing ends it, so that `a`
+   * with the key `bc` and `ab` with `c` are one record.
    */
   readonly prefix?: string;
   /** How long a call may take, in ms: 1 to 2^31 - 1; 5,000 unless given. One that took longer may have counted. */

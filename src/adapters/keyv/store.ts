@@ -18,7 +18,10 @@ import { decodeText } from "../shared/text.ts";
 export interface KeyvThrottrOptions extends CallLimits {
   /** The server: a client, or the service binding of a Worker. */
   readonly throttr: RecordBackend;
-  /** Keys of records begin with it: 1 to 128 bytes; `keyv:` unless given. */
+  /**
+   * Keys of records begin with it: 1 to 128 bytes; `keyv:` unless given. No prefix of one namespace may begin with another one:
+   * nothing ends it, so that `a` with the key `bc` and `ab` with `c` are one record.
+   */
   readonly prefix?: string;
 }
 

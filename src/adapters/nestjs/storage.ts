@@ -24,7 +24,10 @@ export type HitsBackend = Pick<ThrottrService, "batch">;
 export interface ThrottrStorageOptions extends CallLimits {
   /** The server that counts: a client, or a service binding. */
   readonly throttr: HitsBackend;
-  /** Keys of records begin with it: 1 to 128 bytes; `nest:` unless given. */
+  /**
+   * Keys of records begin with it: 1 to 128 bytes; `nest:` unless given. No prefix of one namespace may begin with another one:
+   * nothing ends it, so that `a` with the key `bc` and `ab` with `c` are one record.
+   */
   readonly prefix?: string;
 }
 

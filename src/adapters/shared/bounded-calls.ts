@@ -3,7 +3,7 @@
  *
  * A service binding has no timeout of its own, and the libraries wait for their store as long as it takes.
  */
-import { integerOf } from "../../wire/edge/argument.ts";
+import { clockOption, integerOf } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { BatchOutcome } from "../../wire/edge/service.ts";
 import { TIMER_MS_MAX, type Clock } from "../../wire/clock.ts";
@@ -29,7 +29,7 @@ export class BoundedCalls {
   /** @throws ThrottrError `option_invalid` */
   constructor({ timeoutMs = TIMEOUT_MS, clock = systemClock }: CallLimits) {
     this.#timeoutMs = integerOf(timeoutMs, "timeoutMs", 1, TIMER_MS_MAX, "option_invalid");
-    this.#clock = clock;
+    this.#clock = clockOption(clock);
   }
 
   /** @throws ThrottrError `timeout`, or what the call fails with */

@@ -1,5 +1,5 @@
 /** The driver of unstorage 1.17: values as records of the server, and changes of them over a channel. */
-import { bytesOf, invalid, integerOf, type FieldNames } from "../../wire/edge/argument.ts";
+import { bytesOf, invalid, integerOf, nameOf, type FieldNames } from "../../wire/edge/argument.ts";
 import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
 import type { ThrottrClient } from "../../client/client.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
@@ -114,13 +114,16 @@ const encoder = new TextEncoder();
  * const storage = createStorage({ driver: throttrDriver({ throttr: env.THROTTR }) });
  * await storage.setItem("user:7", { name: "Ada" }, { ttl: 3_600 });
  *
- * @throws RateLimitError `configuration_invalid`, ThrottrError `option_invalid`
+ * @throws RateLimitError `configuration_invalid`, ThrottrError `option_invalid`, `channel_invalid`
  */
 export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
   const known = optionsOf(options, OPTIONS);
   const { throttr, base = "unstorage", ttl, ...others } = known;
   const { channel, subscriber, onWatchError = rethrow, ...limits } = others;
   const prefix = checkPrefix(base, "base", ":");
+  if (channel !== undefined && nameOf(channel, "channel").length === 0) {
+    throw invalid("channel", "1 to 255 bytes", channel);
+  }
   if (ttl !== undefined) integerOf(ttl, "ttl", 1, Number.MAX_SAFE_INTEGER, "option_invalid");
   const calls = new BoundedCalls(limits);
   const store = new RecordStore(checkBackend(throttr), calls);

@@ -16,7 +16,7 @@ import {
   type OnProgress,
 } from "../bench/load.ts";
 import { socketTransportOf } from "../connection.ts";
-import { durationMsOf, shownDuration } from "../duration.ts";
+import { shownDuration } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
 import { action, type Invocation } from "../invocation.ts";
 import { addConnectionOptions, timerArgument, wholeArgument } from "../options.ts";
@@ -86,7 +86,7 @@ export function addBench(program: Command): void {
     )
     .addOption(
       new Option("--warm-up <duration>", "time at the start that is not measured (default: 500ms)")
-        .argParser(durationMsOf)
+        .argParser(timerArgument(0))
         .conflicts("requests"),
     )
     .option(

@@ -21,6 +21,7 @@ import { action, type Invocation } from "../invocation.ts";
 import { collected } from "../options.ts";
 import { askSecret } from "../questions.ts";
 import { warningsOf } from "../serve/plan.ts";
+import { tcpPorts } from "../../worker/ports.ts";
 import { assertKnown, assignmentOf } from "../variables.ts";
 
 interface DeployOptions {
@@ -180,7 +181,10 @@ function variablesOf(assignments: readonly string[]): Record<string, string> {
 /** Checks variables exactly as the Worker does at its start. @throws UsageError `config_invalid` */
 function settingsOf(variables: object): Settings {
   try {
-    return parseSettings(variables);
+    const settings = parseSettings(variables);
+    // Their form is checked where they are read; the Worker would do that with a connection.
+    tcpPorts(settings);
+    return settings;
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     throw new UsageError(error.code, `${error.detail}; nothing was deployed`);
@@ -213,7 +217,7 @@ function isSecretSet({ flags }: Target): boolean {
 
 const missingSecret = ({ shownFlags }: Target, isDryRun: boolean): string => `
 TOKEN_SECRET was not given${isDryRun ? "" : ", and is not known to be set"}: without it the server refuses
-every request from outside with access_not_configured. Set it once:
+every request from outside with access_not_configured, unless it keeps ACCESS=open of an earlier deployment. Set it once:
 
   npx wrangler secret put TOKEN_SECRET${shownFlags}`;
 

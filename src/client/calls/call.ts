@@ -59,7 +59,7 @@ export class Call implements Expected {
       this.#reject = reject;
     });
     this.#signal = signal ?? null;
-    if (signal === undefined) return;
+    if (signal == null) return;
     if (signal.aborted) this.#abort();
     else signal.addEventListener("abort", this.#abort);
   }

@@ -164,12 +164,13 @@ export class GroupNumbers {
   /** Its kept messages go as well: without their numbers no listener could be given them. */
   #forget(numbered: Numbered): void {
     const { channel } = numbered;
+    // The head remembers what its number was.
+    if (this.#store.high < this.high) this.#store.storeHead(this.high, this.#store.isSettled);
+    // The rows first: where a full disk refuses that, the channel goes on with its number.
+    this.#host.onForget(channel);
+    this.#store.write("DELETE FROM numbers WHERE name = ?", blobOf(channel));
     this.#channels.delete(channel);
     this.#unsettled.delete(numbered);
     this.#bytes -= channel.length + OVERHEAD_BYTES;
-    // The head remembers what its number was.
-    if (this.#store.high < this.high) this.#store.storeHead(this.high, this.#store.isSettled);
-    this.#store.write("DELETE FROM numbers WHERE name = ?", blobOf(channel));
-    this.#host.onForget(channel);
   }
 }

@@ -41,6 +41,7 @@ interface Row extends Record<string, SqlStorageValue> {
 }
 
 const SELECT = "SELECT name, slot, first, count, bytes, at_ms FROM messages";
+const DELETE = "DELETE FROM messages WHERE name = ? AND slot = ?";
 
 /** What is kept of one channel. */
 interface Kept {
@@ -150,7 +151,11 @@ export class GroupReplay {
     return replayOf(payloads, next + 1);
   }
 
-  /** Drops what is older than a day: no listener is given it. */
+  /**
+   * Drops what is older than a day: no listener is given it.
+   *
+   * @throws Error when the disk refuses it: what is left stays kept
+   */
   dropOld(nowMs: number): void {
     for (const [channel, { chunks }] of this.#channels) {
       const old = chunks.filter(({ atMs }) => nowMs - atMs >= KEPT_MS).length;
@@ -158,7 +163,11 @@ export class GroupReplay {
     }
   }
 
-  /** Drops all messages of a channel. */
+  /**
+   * Drops all messages of a channel.
+   *
+   * @throws Error when the disk refuses it: the newest of them stay kept
+   */
   forget(channel: string): void {
     this.#drop(channel, this.#channels.get(channel)?.chunks.length ?? 0);
   }
@@ -234,16 +243,18 @@ export class GroupReplay {
    * Drops the oldest chunks of a channel.
    *
    * @param reused slot whose row is about to be overwritten
+   * @throws Error when the disk refuses it: what is left stays kept
    */
   #drop(channel: string, chunks: number, reused: number | null = null): void {
     const kept = this.#channels.get(channel);
-    if (kept === undefined || chunks === 0) return;
-    for (const { slot, bytes, count } of kept.chunks.splice(0, chunks)) {
+    if (kept === undefined) return;
+    for (const { slot, bytes, count } of kept.chunks.slice(0, chunks)) {
+      // Its row first: where a full disk refuses that, the chunk is still kept, and counted.
+      if (slot !== reused) this.#store.write(DELETE, blobOf(channel), slot);
+      kept.chunks.shift();
       kept.bytes -= bytes;
       kept.count -= count;
       this.#bytes -= bytes;
-      if (slot === reused) continue;
-      this.#store.write("DELETE FROM messages WHERE name = ? AND slot = ?", blobOf(channel), slot);
     }
     if (kept.chunks.length === 0) this.#channels.delete(channel);
   }
@@ -277,8 +288,6 @@ export class GroupReplay {
       this.#drop(channel, dropped);
       return true;
     } catch (error) {
-      // Memory says that chunks are gone whose rows are still there.
-      this.#reload(channel);
       logWarning("replay_uncut", { error: String(error) });
       return false;
     }

@@ -7,6 +7,7 @@
  * never go away. A channel without subscribers and listeners leaves nothing here.
  */
 import { presentMs } from "../../base/clock.ts";
+import { logWarning } from "../../base/log.ts";
 import type { Environment } from "../../base/environment.ts";
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import {
@@ -163,15 +164,25 @@ export class Group {
    * @param hasOtherData whether the object stores something beside the group: asked at the end, as it may change meanwhile
    */
   async lookThrough(hasOtherData = (): boolean => false): Promise<void> {
-    await this.joins.verify();
+    await this.#dropOutdated();
     const nowMs = presentMs();
-    this.numbers.forgetUnused(nowMs);
-    this.#replay.dropOld(nowMs);
     // New numbers begin above the time and above all old ones. Where old ones are ahead of the clock, the head that says
     // so has to stay, or numbers would come again that listeners remember.
     const isForgotten = this.joins.size === 0 && this.numbers.size === 0;
     if (isForgotten && this.numbers.high < nowMs) await this.#store.clear(!hasOtherData());
     else await this.#state.storage.setAlarm(nowMs + KEPT_MS);
+  }
+
+  /** A full disk may refuse it: what is left of it waits for the next look. */
+  async #dropOutdated(): Promise<void> {
+    try {
+      await this.joins.verify();
+      const nowMs = presentMs();
+      this.numbers.forgetUnused(nowMs);
+      this.#replay.dropOld(nowMs);
+    } catch (error) {
+      logWarning("look_failed", { channel: this.#state.id.name, error: String(error) });
+    }
   }
 
   /** Sorts messages by channel, and drops those of channels without subscribers and numbers. */

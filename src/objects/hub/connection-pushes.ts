@@ -89,7 +89,7 @@ export class ConnectionPushes {
     const host = this.#host;
     if (host.isClosed || !host.hasReader || this.#isKnown(sequence)) return false;
     const { flow, counts } = this.#parts;
-    const ending = flow.refusePushes(this.#held.bytes + pushes.bytes.length);
+    const ending = flow.refusePushes(pushes.bytes.length, this.#held.bytes);
     if (ending !== null) {
       host.close(ending);
       return false;

@@ -105,12 +105,18 @@ export class Flow {
     return bytesMax === null || this.#hearPing() ? null : replyBytes(bytesMax);
   }
 
-  /** Why the connection ends instead of getting that many bytes of pushes; null when it may have them. */
-  refusePushes(bytes: number): Ending | null {
+  /**
+   * Why the connection ends instead of getting that many bytes of pushes; null when it may have them. A peer that has read
+   * everything gets what comes next whatever its size.
+   *
+   * @param heldBytes of pushes that wait for it
+   */
+  refusePushes(bytes: number, heldBytes = 0): Ending | null {
     const { backlog, pushBytesMax } = this.#host;
     const bytesMax = this.#bridge !== null && backlog.isTight ? BRIDGE_WINDOW_BYTES : pushBytesMax;
-    const unread = this.#bridge?.undrainedBytes ?? this.#socket!.unheardBytes;
-    return unread + bytes <= bytesMax || this.#hearPing() ? null : pushBytes(bytesMax);
+    const unread = heldBytes + (this.#bridge?.undrainedBytes ?? this.#socket!.unheardBytes);
+    const hasRoom = unread === 0 || unread + bytes <= bytesMax;
+    return hasRoom || this.#hearPing() ? null : pushBytes(bytesMax);
   }
 
   /** Nothing that is sent reaches the peer any more: nothing waits for it. */

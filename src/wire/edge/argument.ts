@@ -1,4 +1,5 @@
 /** Arguments of calls, checked and brought to the form that commands have. */
+import { isClock, type Clock } from "../clock.ts";
 import { shown } from "../ratelimit/error.ts";
 import { ThrottrError } from "./error.ts";
 import { IDEMPOTENCY_KEY_BYTES_MAX, KEY_BYTES_MAX, LEASE_TTL_MS_MAX } from "./command.ts";
@@ -51,6 +52,12 @@ export function checkOptions(options: unknown, known: object, what: string): voi
   throw new ThrottrError("option_invalid", detail);
 }
 
+/** A clock that an option gives. @throws ThrottrError `option_invalid` */
+export function clockOption(clock: Clock): Clock {
+  if (isClock(clock)) return clock;
+  throw invalid("clock", "an object with nowMs, setTimer and clearTimer", clock, "option_invalid");
+}
+
 export function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -99,7 +106,7 @@ function asciiOf(text: string): Uint8Array | null {
 /** @throws ThrottrError `key_invalid`, `channel_invalid`, … beyond 255 bytes */
 export function nameOf(
   text: Text,
-  field: "key" | "channel" | "prefix" | "after",
+  field: "key" | "name" | "channel" | "prefix" | "after",
   bytesMax = KEY_BYTES_MAX,
 ): Uint8Array {
   const bytes = bytesOf(text, field);
