@@ -32,9 +32,13 @@ export interface AskedShard {
   readonly name: string;
 }
 
-/** What a shard has answered. */
-export interface Answered<T> {
+/** What is of one shard. */
+interface OfShard {
   readonly shard: AskedShard;
+}
+
+/** What a shard has answered. */
+export interface Answered<T> extends OfShard {
   readonly answer: T;
 }
 
@@ -63,11 +67,22 @@ export class ShardGroup {
 
   /** The same without finding out first which shards there are: what is not known is learned from those that are. */
   async askKnown<T>(ask: Ask<T>): Promise<Answered<T>[]> {
+    return await this.untilWhole(async () => await this.#askRange(WHOLE, ask, 0));
+  }
+
+  /**
+   * Asks shards again until each hash has one answer. Where the namespace is not the one that was known under its name, what was
+   * asked by its ranges means nothing.
+   *
+   * @param ask its answers are in the order of the circle
+   */
+  async untilWhole<A extends OfShard>(ask: () => Promise<A[]>): Promise<A[]> {
     for (let moves = 0; ; moves++) {
       const { shards } = this.map;
-      const answers = await this.#askRange(WHOLE, ask, 0);
-      // The namespace is not the one that was known under its name: what was asked by its ranges means nothing.
-      if (this.map.shards === shards || shards === 0 || moves > MOVES_MAX) return answers;
+      const answers = await ask();
+      const isSame = this.map.shards === shards || shards === 0;
+      if (isSame && isWhole(answers)) return answers;
+      this.#assertSettles(moves);
     }
   }
 
@@ -217,6 +232,16 @@ export class ShardGroup {
       "the shards of this namespace do not agree who has these keys; nothing was applied: try again",
     );
   }
+}
+
+/** Whether answers cover the circle once. */
+function isWhole(answers: readonly OfShard[]): boolean {
+  let at = 0;
+  for (const { shard } of answers) {
+    if (shard.range.from !== at) return false;
+    at = endOf(shard.range);
+  }
+  return at === CIRCLE;
 }
 
 /** What a step of a walk through a shard says beside its yield. */

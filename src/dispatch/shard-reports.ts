@@ -12,7 +12,7 @@ import { LIMIT_COUNTS } from "../engine/limit-figures.ts";
 import { MINUTE_MS } from "../engine/minute-counts.ts";
 import { SHARDS_ASKED_MAX } from "../engine/sizes.ts";
 import { WHOLE } from "../wire/range.ts";
-import type { AskedShard, ShardGroup } from "./shard-group.ts";
+import type { Answered, AskedShard, ShardGroup } from "./shard-group.ts";
 
 /** What a shard said, now or in its report. */
 export interface SaidOf<T> {
@@ -38,13 +38,26 @@ export async function readOrAsk<T>(
   env: Environment,
   shards: ShardGroup,
   isKept: boolean,
+  reading: Reading<T>,
+): Promise<SaidOf<T>[]> {
+  if (shards.map.ranges.count <= SHARDS_ASKED_MAX)
+    return await askedNow(shards.askKnown(async (shard) => await reading.ask(shard, false)));
+  return await shards.untilWhole(async () => {
+    const reports = await reportsOf(env, shards, isKept);
+    return await readReports(shards, reports, reading);
+  });
+}
+
+async function askedNow<T>(answers: Promise<Answered<T>[]>): Promise<SaidOf<T>[]> {
+  return (await answers).map((answered) => ({ ...answered, reportedAtMs: null }));
+}
+
+/** Asks those without a report, or with an outdated one. */
+async function readReports<T>(
+  shards: ShardGroup,
+  reports: ReadonlyMap<number, ShardReport>,
   { read, ask }: Reading<T>,
 ): Promise<SaidOf<T>[]> {
-  const askedNow = async (answers: Promise<{ shard: AskedShard; answer: T }[]>) =>
-    (await answers).map((answered) => ({ ...answered, reportedAtMs: null }));
-  if (shards.map.ranges.count <= SHARDS_ASKED_MAX)
-    return await askedNow(shards.askKnown(async (shard) => await ask(shard, false)));
-  const reports = await reportsOf(env, shards, isKept);
   const nowMs = presentMs();
   const said = await Promise.all(
     shards.map.ranges.within(WHOLE).map(async (range): Promise<SaidOf<T>[]> => {

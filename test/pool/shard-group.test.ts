@@ -1,11 +1,16 @@
-/** Calls that change something in all shards of a namespace. */
+/** Calls to all shards of a namespace. */
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { reportFailure } from "../../src/base/failure.ts";
 import type { ShardCalls } from "../../src/base/calls/shard.ts";
+import type { Environment } from "../../src/base/environment.ts";
 import { ShardGroup } from "../../src/dispatch/shard-group.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
-import type { ShardRanges } from "../../src/wire/moved.ts";
+import { shardRows } from "../../src/dispatch/shard-rows.ts";
+import type { Placement } from "../../src/wire/batch.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
+import type { ShardRanges } from "../../src/wire/moved.ts";
+import { CIRCLE, isSameRange, WHOLE } from "../../src/wire/range.ts";
 
 /** A group of shards, the first of which refuses all calls. */
 function groupOf(shards: number): ShardGroup {
@@ -64,6 +69,31 @@ describe("a map whose namespace begins while its first shard is asked", () => {
     map.learn(begun);
     map.learn(nothingYet);
     expect(map.nameAt(2 ** 30)).toBe("n/0");
+  });
+});
+
+/** A Directory without reports. */
+const DIRECTORY = { getByName: () => ({ shardReports: async () => [] }) };
+
+describe("a namespace that has no data where shards were assumed, as after an update from release 0.4.0", () => {
+  it.each([
+    ["few", 6],
+    ["many", 20],
+  ])("the list of its shards has each hash once: %s shards", async (_, count) => {
+    const map = new ShardMap("n", count, "");
+    map.assumeInitial();
+    const unborn = { shards: 0, range: { from: 0, to: 0 }, begins: [] };
+    const stub = {
+      shardState: async ({ range }: Placement) => {
+        if (!isSameRange(range!, WHOLE)) throw new ThrottrError("shard_moved", "another range");
+        return null;
+      },
+      ranges: async () => unborn,
+    };
+    const group = new ShardGroup(map, () => stub as unknown as DurableObjectStub<ShardCalls>);
+    const doors = { ...env, DIRECTORY } as unknown as Environment;
+    const rows = await shardRows(doors, group);
+    expect(rows.map(({ shard, from, to }) => [shard, from, to])).toEqual([["0", 0, CIRCLE]]);
   });
 });
 

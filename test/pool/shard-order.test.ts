@@ -103,6 +103,19 @@ describe("the order of a shard's table", () => {
     expect(await namesOf(namespace, await planOf(namespace))).toEqual(["second"]);
   });
 
+  it("a shard of which a full disk has taken the table alone, without its row, as under release 0.4.0, starts and takes records", async () => {
+    const namespace = freshNamespace();
+    await runInDurableObject(shardStub(0, namespace), (_, { storage }) => {
+      storage.sql.exec(
+        "CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER)",
+      );
+    });
+    await abortAllDurableObjects();
+    await insert(namespace, ["first"]);
+    await abortAllDurableObjects();
+    expect(await namesOf(namespace, await planOf(namespace))).toEqual(["first"]);
+  });
+
   it("the order of a shard's table is stored with the row that claims the placement, and with no other", async () => {
     const namespace = freshNamespace();
     await insert(namespace, ["first"]);

@@ -271,6 +271,8 @@ export class Journal {
   create(placement: Placement, noted: readonly number[]): void {
     for (const shard of noted) this.noted.add(shard);
     const later = LATER_COLUMNS.join(", ");
+    // One without its row, of release 0.4.0.
+    this.#write("DROP TABLE IF EXISTS shard");
     this.#write(
       `CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER, ${later})`,
     );

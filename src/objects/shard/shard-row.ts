@@ -60,10 +60,10 @@ export function readHashKey(sql: Sql): HashKey | null {
   return { low: view.getUint32(0, true), high: view.getUint32(4, true) };
 }
 
-/** Null before first use. */
+/** Null before first use: on a full disk release 0.4.0 could create the table of a new shard without its row. */
 export function readShardRow(sql: Sql): ShardRow | null {
   if (!hasTable(sql, "shard")) return null;
-  return sql.exec<ShardRow>("SELECT * FROM shard").one();
+  return sql.exec<ShardRow>("SELECT * FROM shard").toArray()[0] ?? null;
 }
 
 export function hasTable(sql: Sql, name: string): boolean {
