@@ -122,10 +122,11 @@ export class AlarmClock {
 
   /** Sets the alarm once a second has passed since it was set last, for what is due by then. */
   async #setLater(waitMs: number): Promise<void> {
+    const { timesSet } = this;
     await this.#host.wait(waitMs);
     this.#delayed = null;
-    // The second has passed, whatever the clock shows.
-    this.#setAtMs = -Infinity;
+    // The second has passed, whatever the clock shows, unless the alarm was set meanwhile.
+    if (this.timesSet === timesSet) this.#setAtMs = -Infinity;
     await this.setForNext();
   }
 

@@ -116,6 +116,7 @@ export class Auditor {
         alarmsSet: alarms,
         timesRungAgain: object.timesRungAgain,
         lives: object.livesBegun,
+        livesParted: object.livesParted,
         hints: object.takenOf("noteSplit"),
         offers: object.late.callersOf("adopt"),
         splits: this.#splitsOf(object),

@@ -67,6 +67,22 @@ it("an alarm clock sets an earlier alarm once a second at most, for what is due 
   expect(host.sets).toEqual([START_MS + 50_000, START_MS + 20_000]);
 });
 
+it("an alarm clock that was set while an earlier alarm waited for its second waits another second", async () => {
+  const { host, alarm } = await loaded();
+  await alarm.setFor(START_MS + 50_000);
+  await alarm.setFor(START_MS + 40_000);
+  // The second is over, and the timer has not come yet.
+  host.ms += 1000;
+  host.deadlineMs = START_MS + 30_000;
+  await alarm.setForNext();
+  await host.pass(1);
+  host.deadlineMs = START_MS + 20_000;
+  await alarm.setForNext();
+  expect(host.sets).toEqual([START_MS + 50_000, START_MS + 30_000]);
+  await host.pass(1000);
+  expect(host.sets.at(-1)).toBe(START_MS + 20_000);
+});
+
 it("an alarm clock waits a second at most when the clock has gone back by an hour", async () => {
   const { host, alarm } = await loaded();
   await alarm.setFor(START_MS + 50_000);

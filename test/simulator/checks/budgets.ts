@@ -35,6 +35,8 @@ export interface ShardFigures {
   /** How often an alarm rang that was not due: the object sets the next one after each ring. */
   readonly timesRungAgain: number;
   readonly lives: number;
+  /** Those that a partition has left behind: each may write once more, which is counted, and fails. */
+  readonly livesParted: number;
   /** Calls that tell it of ranges: it passes each on to the shard that it was split off from. */
   readonly hints: number;
   /** Lives of another shard that have offered it a range: it begins anew for each. */
@@ -161,9 +163,9 @@ export function checkShardBudgets(
     // A cut waits for its share of commits, and each commit takes one step of it.
     const roomyRows = Math.ceil((ROOM * figures.engineBytesMost) / sizes.SNAPSHOT_STEP_BYTES) + 1;
     const cutAfterRows = sizes.COMMITS_PER_CUT_ROW * (roomyRows + CUT_ROWS);
-    const { elapsedMs, lives, clockSteps, timesRungAgain } = figures;
+    const { elapsedMs, lives, livesParted, clockSteps, timesRungAgain } = figures;
     const tries = clockSteps === 0 ? 0 : ALARM_TRIES * (lives + clockSteps);
-    const alarmsMax = elapsedMs / ALARM_INTERVAL_MS + lives + tries + timesRungAgain;
+    const alarmsMax = elapsedMs / ALARM_INTERVAL_MS + lives + livesParted + tries + timesRungAgain;
     return [
       [
         "bytes of memory",

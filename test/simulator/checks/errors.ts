@@ -18,8 +18,9 @@ const OF_PLATFORM: readonly string[] = [
 const BETWEEN_RELEASES = [
   "The RPC receiver does not implement the method ",
   "frames: not whole",
-  // Release 0.4.0 can leave a new shard without it on a full disk.
+  // Release 0.4.0 can leave a new shard without them on a full disk: its journal, or its row.
   "no such table: journal_0",
+  "Expected exactly one result from SQL query, but got no results.",
 ];
 /** A shard ends its life by itself: see src/objects/shard/shard-time.ts. */
 const RESTARTS = "clock_still: ";

@@ -285,6 +285,8 @@ export class SimulatedObject {
   livesBegun = 0;
   /** How often its alarm rang though it was not due. */
   timesRungAgain = 0;
+  /** Lives that a partition has left behind: each may still write once, in vain. */
+  livesParted = 0;
   /** Events from outside that came so far, and how often each of them did: a call by its method. */
   taken = 0;
   readonly #takenOf = new Map<string, number>();
@@ -340,6 +342,7 @@ export class SimulatedObject {
     this.#host.site.trace.note("partition", life.name);
     this.#host.watcher.onPartition?.(this, life);
     this.life = null;
+    this.livesParted++;
     disk.onAlarmChanged = () => {};
     this.#parted.push(life);
     this.disk = disk.handOver(this.#host.site.random);

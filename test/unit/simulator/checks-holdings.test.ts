@@ -1467,6 +1467,7 @@ describe("the checker of budgets", () => {
     commitBytesMost: MIB,
     alarmsSet: 60,
     timesRungAgain: 0,
+    livesParted: 0,
     lives: 1,
     hints: 0,
     offers: 0,
