@@ -22,10 +22,10 @@ export function outcomeOf(read: () => RecordAnswer): RecordAnswer | Open {
   }
 }
 
-/** @param requests of the message that the call travelled in */
-export function openOutcomeOf(error: unknown, requests = 1): RecordAnswer | Open {
+/** @param mayBeOfMany whether the call may have travelled in a message with others */
+export function openOutcomeOf(error: unknown, mayBeOfMany = false): RecordAnswer | Open {
   const { code } = ThrottrError.from(error);
   if (TELLING.includes(code)) return { code };
-  if (requests > 1 && isOpenForMany(code)) return "unknown";
+  if (mayBeOfMany && isOpenForMany(code)) return "unknown";
   return REFUSALS.includes(phaseOf(code)) ? "refused" : "unknown";
 }

@@ -119,7 +119,8 @@ export class ClientSender implements Sender {
         return answerOf((await answer) as never);
       } catch (error) {
         this.#failures.noteCall(`${name} of a client`, error, "records");
-        return openOutcomeOf(error, operations.length);
+        // Others may have been sent in the same turn, which are one message with it.
+        return openOutcomeOf(error, true);
       }
     });
   }
