@@ -170,6 +170,11 @@ function withoutRefused(call: RecordCall): RecordCall {
   return isRefused && needsRoom ? { ...call, outcome: "refused" } : call;
 }
 
+/** Whether a full shard refuses it: it may add a record, or the answer that an idempotency key keeps. */
+function needsRoom({ name, once }: RecordOperation): boolean {
+  return once !== undefined || ADDING.includes(name);
+}
+
 function isReadAtEnd(calls: readonly RecordCall[]): boolean {
   const end = calls.reduce((last, call) => {
     if (isRead(call) || call.outcome === "refused") return last;
@@ -186,6 +191,9 @@ const NOT_EXECUTED = [
   "a write was not executed that its client had sent before it closed its connection",
 ] as const;
 const UNEXPLAINED = ["Order per key", "no order of the calls explains this"] as const;
+
+/** Operations that add a record where there is none. */
+const ADDING = ["insert", "set", "increment", "compareAndSet"];
 
 /** Writes before an answer that may be the lost one. */
 const SUSPECTS_MAX = 12;
@@ -207,7 +215,9 @@ class KeyCheck {
       .filter((call) => call.outcome !== "refused" && (isAnswered(call) || !isRead(call)))
       .map((call) => byObjectsTime(call, firstBegun(calls, call), terms.clocks, object));
     const { hasTaken = () => false } = terms;
-    this.#isExecuted = ({ connection }) => connection !== null && hasTaken(connection);
+    const mayRefuse = terms.wasFull?.(object) === true;
+    this.#isExecuted = ({ connection, operation }) =>
+      connection !== null && hasTaken(connection) && !(mayRefuse && needsRoom(operation));
     this.#elapsed = (since, at) => time.elapsed(since, at);
     this.#states = new RecordStates(time, repeatedOf(calls), terms.idempotencyTtlMs);
   }

@@ -817,6 +817,26 @@ describe("writes that were sent before the end of a connection", () => {
     expect(judgeTaken([...calls, call(30, 31, query, at(13n))])).toEqual([]);
   });
 
+  it("may be refused by a shard that had no room, if they need some", () => {
+    const full = { ...termsOf(), hasTaken: () => true, wasFull: () => true };
+    const judgeFull = (operation: RecordOperation, answer: RecordAnswer) =>
+      judge(
+        [unknown(0, operation, { ...ended, settledMs: 20 }), call(30, 31, query, answer)],
+        full,
+      );
+    const absent: RecordAnswer = { success: false, record: null };
+    expect(judgeFull(insert(1n), absent).violations).toEqual([]);
+    const purged = judge(
+      [
+        call(0, 1, insert(1n), ok),
+        unknown(2, purge, { ...ended, settledMs: 20 }),
+        call(30, 31, query, at(1n)),
+      ],
+      full,
+    );
+    expect(purged.violations).toMatchObject([{ promise: "The end of a connection" }]);
+  });
+
   it.each([
     ["none of them was", [call(30, 31, query, at(1n))]],
     ["the last one was not", [call(10, 11, query, at(6n)), call(30, 31, query, at(6n))]],
