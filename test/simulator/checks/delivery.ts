@@ -73,10 +73,9 @@ export class Delivery {
   mayMiss(connection: Connection, publication: Publication): boolean {
     if (this.#mayBeWithCopy(connection, publication)) return true;
     const carriages = this.#carriagesOf(connection, publication);
-    if (carriages.length > 0) {
-      return carriages.some(({ call }) => call.hasFailed || call.isTakenByCopy);
-    }
-    // It was not sent there.
+    if (carriages.some(({ call }) => call.hasFailed || call.isTakenByCopy)) return true;
+    if (carriages.some(({ call }) => call.taken !== null)) return false;
+    // It was not sent there, or the call has never left.
     const { begun, ended, outcome, operation } = publication;
     if (this.#run === null) return false;
     if (outcome === "unknown") return true;

@@ -994,6 +994,10 @@ describe("the checker of channels", () => {
     const slow = [subscribe(1, 10), publish(1, 20, { status: 0 }, { to: 2020 })];
     expect(checkNone(reset, slow)).toBe("");
     expect(checkNone(new Facts(), slow)).toContain(missed);
+    // A call that waits for a row which is never durable does not leave.
+    const unsent = [carriage(1, 2400, Infinity, { taken: null })];
+    expect(check(slow, { 1: {} }, reset, unsent)).toBe("");
+    expect(check(slow, { 1: {} }, new Facts(), unsent)).toContain(missed);
   });
 
   it("tells the way to the owner of a channel from that to its other subscribers", () => {
