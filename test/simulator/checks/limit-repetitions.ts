@@ -53,6 +53,9 @@ export function withoutRepetitions(
       const before = judged[first.at]!;
       if (isAnswered(call) && !isAnswered(before)) {
         judged[first.at] = { ...call, begun: before.begun };
+        // The first one may come when the answer of this one is forgotten.
+        if (clocks.elapsed(object, span, spanOf(before)).toMs >= idempotencyTtlMs)
+          judged.push(before);
       }
     } else if (
       latest.toMs < span.fromMs &&

@@ -790,6 +790,22 @@ describe("calls with one idempotency key", () => {
     expect(mayBeLeft(10_500)).toEqual([0, 5]);
     expect(mayBeLeft(13_010)).toEqual([0]);
   });
+
+  it("charge once more where the first of them comes when the answer of another one is forgotten", () => {
+    const leftAfter = (settledMs: number): number[] =>
+      [0, 5, 7].filter((left) => {
+        const lost = call(10, null, limit(5, { once: "x" }), "unknown");
+        const calls = [
+          call(0, 1, PEEK, says(result(true, 10))),
+          { ...lost, settledMs },
+          call(20, 21, limit(5, { once: "x" }), granted),
+          call(20_000, 20_001, PEEK, says(result(true, left))),
+        ];
+        return messagesOf(slow, calls).length === 0;
+      });
+    expect(leftAfter(10_000)).toEqual([5]);
+    expect(leftAfter(11_000)).toEqual([0, 5]);
+  });
 });
 
 describe("a refusal", () => {
