@@ -10,8 +10,6 @@ import {
   CALL,
   CALLS,
   DRAW_REQUEST,
-  LIMIT_ALL_ENTRY,
-  LIMIT_ALL_REQUEST,
   LIMIT_REQUEST,
   OPTIONS_AT,
   RENEWAL,
@@ -37,11 +35,9 @@ export const reset = (request: Parameters<typeof operations.reset>[0]): Made<"re
 export const draw = (request: operations.DrawRequest): Made<"draw"> =>
   operations.draw(known(request, DRAW_REQUEST));
 
-export function limitAll(request: operations.LimitAllRequest): Made<"limitAll"> {
-  const operation = operations.limitAll(known(request, LIMIT_ALL_REQUEST));
-  for (const entry of request.requests) known(entry, LIMIT_ALL_ENTRY);
-  return operation;
-}
+/** It knows its names itself. */
+export const limitAll = (request: operations.LimitAllRequest): Made<"limitAll"> =>
+  operations.limitAll(request);
 
 /** A caller that names no reservation gets a random id, so that the call can be sent again. */
 export const reserve = (request: operations.ReserveRequest): Made<"reserve"> =>

@@ -128,17 +128,6 @@ export const DRAW_REQUEST: FieldNames<operations.DrawRequest> = {
   refused: true,
 };
 
-export const LIMIT_ALL_REQUEST: FieldNames<operations.LimitAllRequest> = { requests: true };
-
-export const LIMIT_ALL_ENTRY: FieldNames<operations.LimitAllEntry> = {
-  name: true,
-  key: true,
-  strategy: true,
-  cost: true,
-  shadow: true,
-  returns: true,
-};
-
 export const RESERVE_REQUEST: FieldNames<operations.ReserveRequest> = {
   name: true,
   key: true,

@@ -94,11 +94,11 @@ describe("batch of a client", () => {
     ["prefixes", ["list", { prefixes: "a" } as never]],
     ["ttl", ["renew", "a", LEASE_ID, { ...TTL, ttl: 5 } as never]],
     ["amount", ["limit", { ...LIMIT, amount: 5 } as never]],
-    ["amount", ["limitAll", { requests: [{ ...LIMIT, amount: 5 } as never] }]],
+    ["requests[0].amount", ["limitAll", { requests: [{ ...LIMIT, amount: 5 } as never] }]],
     ["amount", ["reserve", { ...LIMIT, amount: 5 } as never]],
   ])("a batch refuses the unknown option %s of a call, and sends nothing", async (option, call) => {
     const asked = client.batch([["purge", "a"], call]);
-    await expect(asked).rejects.toThrow(new RegExp(`^option_invalid: ${option}: `));
+    await expect(asked).rejects.toThrow(`option_invalid: ${option}: `);
     expect(transport.messages).toBe(0);
   });
 

@@ -9,6 +9,8 @@ import {
 import { RateLimiter } from "../../src/ratelimit/rate-limiter.ts";
 import { tokenBucket } from "../../src/ratelimit/strategies.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
+import type { LimitAllRequest } from "../../src/wire/edge/limit-all.ts";
+import * as operations from "../../src/wire/edge/operations.ts";
 import { EngineServer } from "../support/client/engine-client.ts";
 import { FakeClock } from "../support/rate-limits/backend.ts";
 
@@ -232,6 +234,19 @@ describe("wrong arguments", () => {
       expect((error as ThrottrError).message).toContain(message);
     });
     expect(messages).toBe(0);
+  });
+
+  it("an idempotency key or a durability is refused by every way to the server, as it would be ignored", () => {
+    const entry = { name: "user", key: "ada", strategy };
+    const make = (request: object) => () => operations.limitAll(request as LimitAllRequest);
+    expect(make({ requests: [entry], idempotencyKey: "x" })).toThrow(
+      "option_invalid: idempotencyKey: a request has no such option; its options are requests",
+    );
+    for (const more of [{ idempotencyKey: "x" }, { durability: "relaxed" }]) {
+      expect(make({ requests: [entry, { ...entry, ...more }] })).toThrow(
+        `option_invalid: requests[1].${Object.keys(more)[0]}: an entry has no such option`,
+      );
+    }
   });
 
   it("limiters that share a record but not the strategy are refused by the server, whatever onError is", async () => {

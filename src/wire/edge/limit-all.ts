@@ -1,7 +1,14 @@
 /** The operation LIMIT_ALL: several limits, all of which are charged, or none. Bytes: `limit-all-body.ts`. */
 import { binaryBytes, type ByteWriter } from "../bytes.ts";
 import { writeConfiguration } from "../ratelimit/binary.ts";
-import { checkList, integerOf, invalid, objectOf } from "./argument.ts";
+import {
+  checkList,
+  checkOptions,
+  integerOf,
+  invalid,
+  objectOf,
+  type FieldNames,
+} from "./argument.ts";
 import { Command } from "./command.ts";
 import { decisionBytes, readDecision } from "./decision.ts";
 import { ThrottrError } from "./error.ts";
@@ -42,8 +49,24 @@ export interface LimitAllResult {
 
 const CODE = "limit_all_invalid";
 
+const REQUEST: FieldNames<LimitAllRequest> = { requests: true };
+const ENTRY: FieldNames<LimitAllEntry> = {
+  name: true,
+  key: true,
+  strategy: true,
+  cost: true,
+  shadow: true,
+  returns: true,
+};
+
+/**
+ * Unknown names are refused by every door: a caller with an idempotency key would take it for safe to repeat the call.
+ *
+ * @throws ThrottrError `argument_invalid`, `option_invalid`, `limit_all_invalid`, and what a limit is refused with
+ */
 export function limitAll(request: LimitAllRequest): Operation<LimitAllResult> {
   const { requests } = objectOf(request, "request", "requests");
+  checkOptions(request, REQUEST, "a request");
   checkList(requests, "requests", 1, LIMIT_ALL_MAX, CODE);
   const entries = requests.map(checkedEntry);
   const body = (out: ByteWriter): void => {
@@ -73,6 +96,7 @@ function checkedEntry(entry: LimitAllEntry, i: number): Entry {
       shadow = false,
       returns = [],
     } = objectOf(entry, "entry", "name, key and strategy");
+    checkOptions(entry, ENTRY, "an entry");
     integerOf(cost, "cost", 1, Number.MAX_SAFE_INTEGER);
     if (typeof shadow !== "boolean") throw invalid("shadow", "true or false", shadow, CODE);
     checkReturns(returns);
