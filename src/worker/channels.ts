@@ -75,15 +75,16 @@ export interface Listening {
 }
 
 /**
- * Opens a stream of Server-Sent Events; null when all Hubs are full.
+ * Opens a stream of Server-Sent Events.
  *
+ * @returns the stream, or the status of a refusal as of `openConnection`
  * @throws ThrottrError `scope_missing`, `prefix_missing`
  */
 export async function openListener(
   entrance: Entrance,
   access: Access,
   { channel, after, ip }: Listening,
-): Promise<Response | null> {
+): Promise<Response | number> {
   assertAllowed(access, RequestType.subscribe, channel);
   // Anything but a number is as if nothing had been sent: browsers repeat whatever id they saw last.
   const sequence = after === null || !/^\d{1,15}$/.test(after) ? null : Number(after);
@@ -97,7 +98,7 @@ export async function openListener(
     channel,
     after: sequence,
   });
-  if (response.webSocket === null) return null;
+  if (response.webSocket === null) return response.status;
   return new EventStream(response.webSocket, entrance.settings.STALL_TIMEOUT_MS).response;
 }
 

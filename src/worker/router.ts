@@ -241,9 +241,7 @@ async function openWebSocket(
     after: null,
   });
   if (response.webSocket !== null) return response;
-  // A Hub answers 429 only for a limit of yrmcds connections, and 503 when it has no room; `openConnection` has tried
-  // the other Hubs then.
-  throw response.status === 429 ? yrmcdsConnectionsMax() : connectionsMax();
+  throw connectionRefused(response.status);
 }
 
 // An unknown dialect is a 404 for any method, and only then the method matters.
@@ -281,7 +279,7 @@ router.get("/channels/:channel{[^]+}", async (c) => {
   // query alone.
   const after = c.req.header("last-event-id") ?? c.req.query("lastEventId") ?? null;
   const opened = await openListener(entranceOf(c), access, { channel, after, ip: ipOf(c) });
-  if (opened === null) throw connectionsMax();
+  if (typeof opened === "number") throw connectionRefused(opened);
   return opened;
 });
 
@@ -394,21 +392,17 @@ const entranceOf = (c: AppContext): Entrance => ({
   ctx: c.executionCtx,
 });
 
-/** The namespace has as many connections of the yrmcds protocol as it may have. */
-function yrmcdsConnectionsMax(): ThrottrError {
-  return new ThrottrError(
-    "connections_max",
-    `the limit of yrmcds connections is reached (${variableName("YRMCDS_CONNECTIONS_MAX")})`,
-  );
-}
+/** @param status as of `openConnection`, which has tried all Hubs */
+const connectionRefused = (status: number): ThrottrError =>
+  new ThrottrError("connections_max", CONNECTION_REFUSALS[status] ?? HUBS_FULL);
+
+const CONNECTION_REFUSALS: Readonly<Record<number, string>> = {
+  429: `the limit of yrmcds connections is reached (${variableName("YRMCDS_CONNECTIONS_MAX")})`,
+  507: "the object of the channel has no memory left for another listener: end listeners or subscriptions of other channels, and try again",
+};
 
 /** No Hub of the client's location has room, or this isolate holds as many connections as it may. */
-function connectionsMax(): ThrottrError {
-  return new ThrottrError(
-    "connections_max",
-    `too many connections: the namespace has reached its limit at this location (${variableName("HUBS_MAX")} times ${variableName("HUB_CONNECTIONS_MAX")}), or the server has reached ${variableName("CONNECTIONS_MAX")}`,
-  );
-}
+const HUBS_FULL = `too many connections: the namespace has reached its limit at this location (${variableName("HUBS_MAX")} times ${variableName("HUB_CONNECTIONS_MAX")}), or the server has reached ${variableName("CONNECTIONS_MAX")}`;
 
 /**
  * The caller's access: from the binding that it came over, from the session of an application, or from its token. A

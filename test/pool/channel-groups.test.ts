@@ -169,7 +169,10 @@ describe("a full group", () => {
     expect(hex(replies.subarray(0, 3))).toBe("010001");
     const listening = await server.fetch("http://localhost/channels/c", { headers });
     expect(listening.status).toBe(503);
-    expect(await listening.json()).toMatchObject({ code: "connections_max" });
+    expect(await listening.json()).toMatchObject({
+      code: "connections_max",
+      detail: expect.stringContaining("no memory left for another listener"),
+    });
     // The subscription is gone, so that it can be asked for again.
     expect(await groupOf(ns, "c").hubsOf("c")).toEqual([]);
     expect(hex(await door.exchange(U16.publish("c"), 1))).toBe("00");
