@@ -115,6 +115,7 @@ const CRASHES: Readonly<Record<string, readonly string[]>> = {
     // A restart that continues a cut of the journal.
     "sql.exec SELECT count",
     "sql.exec SELECT n, row FROM snapshot",
+    "sql.exec DROP TABLE IF EXISTS shard",
     "sql.exec CREATE TABLE shard",
     "sql.exec INSERT INTO shard",
     "sql.exec CREATE TABLE snapshot",
