@@ -417,6 +417,26 @@ describe("a failure", () => {
       /^outcome_unknown: an earlier attempt was lost; the last one failed with token_expired: /,
     );
   });
+
+  it("a reply that refuses a repeated write leaves it unknown whether the lost attempt is applied later", async () => {
+    const { clock, client, server } = start([failure("fetch failed")]);
+    const options = { ...TTL, idempotencyKey: "1" };
+    const message = messageOf(client.increment("refused:a", options));
+    await clock.pass(1000);
+    expect(await message).toMatch(
+      /^outcome_unknown: an earlier attempt was lost; the last one failed with kind_mismatch: /,
+    );
+    expect(server.requests).toHaveLength(2);
+    expect(await codesOf([client.increment("refused:a", options)])).toEqual(["kind_mismatch"]);
+  });
+
+  it("a reply that refuses a repeated read is the result, as a read has no effect", async () => {
+    const { clock, client, server } = start([failure("fetch failed")]);
+    const codes = codesOf([client.query("refused:a")]);
+    await clock.pass(1000);
+    expect(await codes).toEqual(["kind_mismatch"]);
+    expect(server.requests).toHaveLength(2);
+  });
 });
 
 describe("a call", () => {

@@ -26,6 +26,21 @@ export interface CallOwner {
 const UNSENT = "the call was not sent, so nothing was applied";
 const UNKNOWN = "the call was sent and may have been applied";
 
+/**
+ * Refusals for what was there when the call came. The server keeps none of them for an idempotency key, so an earlier attempt that
+ * comes late may still be applied.
+ */
+const PASSING: readonly string[] = [
+  "shard_full",
+  "kind_mismatch",
+  "state_invalid",
+  "lease_conflict",
+  "reservation_conflict",
+  "reservation_ended",
+  "scope_missing",
+  "prefix_missing",
+];
+
 export class Call implements Expected {
   readonly operation: Operation<unknown>;
   readonly promise: Promise<unknown>;
@@ -66,10 +81,15 @@ export class Call implements Expected {
 
   reply(bytes: Uint8Array): void {
     if (this.isSettled) return;
-    this.#settle();
     const settled = settleOne(this.operation, bytes);
-    if (settled.ok) this.#resolve(settled.value);
-    else this.#reject(settled.error);
+    if (settled.ok) {
+      this.#settle();
+      this.#resolve(settled.value);
+    } else if (this.operation.isRead !== true && PASSING.includes(settled.error.code)) {
+      this.refuse(settled.error);
+    } else {
+      this.fail(settled.error);
+    }
   }
 
   fail(error: ThrottrError): void {
