@@ -245,4 +245,4 @@ function readAnswer(reply: Uint8Array, entries: readonly LimitEntry[]): Answer {
 }
 
 const OLD_SHARD =
-  "request_type_unknown: a shard still runs a release before 0.5.0, which cannot charge limits together; nothing was charged";
+  "request_type_unknown: a shard still runs a release before 0.5.0, which cannot charge limits together; what other shards have charged is given back";

@@ -83,8 +83,11 @@ export interface LimitTerms {
   readonly areParted?: (keys: readonly string[], by: Moment) => boolean;
   readonly strategyOf: (key: string) => LimitStrategy;
   readonly idempotencyTtlMs: number;
-  /** Whether an object had no room for records at some time. */
-  readonly wasFull?: (object: string) => boolean;
+  /**
+   * Whether an object may have refused its part of a `limitAll` with an error when others had charged theirs: it had no room, or
+   * ran a release without the call.
+   */
+  readonly mayRefusePart?: (object: string) => boolean;
   /** Whether the object of a key lost writes of relaxed calls that it executed between two moments of true time. */
   readonly hasLostRelaxed: (key: string, executed: MsSpan) => boolean;
   /**
@@ -191,9 +194,9 @@ function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: 
   const span = spanOf(call);
   if (call.outcome === "refused") {
     if (operation.name !== "limitAll") return;
-    // What other shards charged before one had no room comes back.
+    // What other shards charged before one refused comes back.
     const { entries } = operation;
-    if (!entries.some(({ key }) => terms.wasFull?.(terms.objectOf(key)) === true)) return;
+    if (!entries.some(({ key }) => terms.mayRefusePart?.(terms.objectOf(key)) === true)) return;
     const refused = { span, ended: call.ended, answer: { success: false }, by: describeCall(call) };
     noteLimitAll(entries, refused, trackOf, terms);
     return;

@@ -231,7 +231,7 @@ export class Limits implements Workload {
       areParted: (keys, by) => areParted(Keyspace.throttr, keys.map(storedKeyOf), by),
       strategyOf: (key) => this.#limits.get(key)!.strategy,
       idempotencyTtlMs: world.settings.IDEMPOTENCY_TTL_MS,
-      wasFull: (object) => facts.wasFull(object),
+      mayRefusePart: (object) => this.#plan.release !== "today" || facts.wasFull(object),
       hasLostRelaxed: (key, executed) =>
         hasLostRelaxed(facts, objectOf(key), executed, commitMsMost),
       returnsAll: !this.#plan.hasFaults && world.sizes.DRAWS_MAX === production.DRAWS_MAX,

@@ -358,11 +358,11 @@ describe("a bucket", () => {
       ]);
     });
 
-    it("with an error may have charged for a while, where one of its shards had no room", () => {
+    it("with an error may have charged for a while, where one of its shards may have refused its part", () => {
       const failed = { ...all, outcome: "refused" } as const;
       const calls = [peek(0, 10), failed, peek(4, 6), peek(6, 10)];
-      const full = { ...overShards, wasFull: (object: string) => object === "other" };
-      expect(messagesOf(BUCKET, calls, full)).toEqual([]);
+      const refused = { ...overShards, mayRefusePart: (object: string) => object === "other" };
+      expect(messagesOf(BUCKET, calls, refused)).toEqual([]);
       expect(messagesOf(BUCKET, calls, overShards)).toHaveLength(1);
     });
 
