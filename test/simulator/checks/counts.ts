@@ -23,6 +23,8 @@ export interface CountSample {
 export interface CountTerms {
   /** Whether an old copy of a shard may have answered a sample. */
   mayBeStale(sample: CountSample): boolean;
+  /** Whether a shard started between two samples. Starts have the same time where a clock stands still, as it was set back. */
+  hasStarted(shard: string, before: CountSample, after: CountSample): boolean;
   /** Whether a shard could not write its counts. */
   hasLost(shard: string): boolean;
 }
@@ -40,9 +42,11 @@ export function checkTotals(samples: readonly CountSample[], terms: CountTerms):
     const before = last.get(key);
     last.set(key, sample);
     if (before === undefined || sample.value >= before.value) continue;
-    if (lasts === "life" ? before.startedAtMs !== sample.startedAtMs : terms.hasLost(shard)) {
-      continue;
-    }
+    const mayBeLower =
+      lasts === "life"
+        ? before.startedAtMs !== sample.startedAtMs || terms.hasStarted(shard, before, sample)
+        : terms.hasLost(shard);
+    if (mayBeLower) continue;
     violations.push({
       promise: PROMISE,
       subject: `shard ${shard}`,

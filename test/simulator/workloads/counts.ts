@@ -150,6 +150,8 @@ export class Counts implements Workload {
       ...checkTotals(this.#samples, {
         mayBeStale: ({ shard, begun, ended }) =>
           facts.staleSince(`Shard default/${shard}`, begun, ended) !== begun,
+        hasStarted: (shard, before, after) =>
+          facts.wasAway(`Shard default/${shard}`, before.begun, after.ended),
         hasLost: (shard) => unstored.has(`default/${shard}`),
       }),
       ...checkSums(this.#sums),

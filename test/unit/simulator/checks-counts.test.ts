@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { checkSums, checkTotals, type CountSample } from "../../simulator/checks/counts.ts";
 
-const NOTHING = { mayBeStale: () => false, hasLost: () => false };
+const NOTHING = { mayBeStale: () => false, hasStarted: () => false, hasLost: () => false };
 
 /** Samples of one shard, one a second. */
 function samplesOf(
@@ -38,6 +38,13 @@ describe("totals", () => {
     );
     expect(checkTotals([first![0]!, second![1]!], NOTHING)).toEqual([]);
     expect(checkTotals(first!, NOTHING)).toHaveLength(1);
+  });
+
+  it("may go down with a start that has the time of the one before, as the clock stood still", () => {
+    const samples = samplesOf([7, 3], { lasts: "life", startedAtMs: 1000 });
+    const hasStarted = (shard: string, before: CountSample, after: CountSample): boolean =>
+      shard === "0" && before === samples[0] && after === samples[1];
+    expect(checkTotals(samples, { ...NOTHING, hasStarted })).toEqual([]);
   });
 
   it("are those of one shard and one series", () => {
