@@ -64,7 +64,8 @@ function noteCall(
   if (operation.type === "list" || outcome === "refused" || outcome === "present") return;
   const window = { from: call.begun, to: appliedBy(call), certainty: certaintyOf(call) } as const;
   if (operation.type === "remove all") {
-    contents.get("records")!.removeAll(operation.prefix, { ...window, leaves: "absent" });
+    const change = { ...window, leaves: "absent", mayFindNothing: true } as const;
+    contents.get("records")!.removeAll(operation.prefix, change);
     return;
   }
   const { collection, key } = operation;

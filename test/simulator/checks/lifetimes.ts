@@ -24,6 +24,8 @@ export interface Change {
    * so that it can contradict what must have been.
    */
   readonly certainty: "done" | "open" | "seen";
+  /** It removes what is there, and does not say what. A thing that had ended by then has no row of it, and may be there again. */
+  readonly mayFindNothing?: boolean;
   /** It changes only what is there, such as the renewal of a lease. */
   readonly isExtension?: boolean;
   /** How long the thing lives from then on, by the object's time, at least and at most. Endless when it is left out. */
@@ -113,11 +115,19 @@ function sureIntervals(ordered: readonly Change[], durations: Durations): Interv
 /** A possible interval begins with a change, and ends with what certainly was applied after it. */
 function possibleIntervals(ordered: readonly Change[], durations: Durations): PossibleInterval[] {
   const absent = ordered.filter(({ leaves }) => leaves === "absent");
-  const removals = new FirstOver(absent.filter(({ certainty }) => certainty === "done"));
-  const sightings = new FirstOver(absent.filter(({ certainty }) => certainty === "seen"));
-  const intervalsOf = (change: Change): PossibleInterval[] => {
+  const done = absent.filter(({ certainty }) => certainty === "done");
+  const removals = new FirstOver(done.filter((change) => !mayFindNothing(change)));
+  const clearings = new FirstOver(done.filter(mayFindNothing));
+  const sightings = new FirstOver(
+    absent.filter((change) => change.certainty === "seen" || mayFindNothing(change)),
+  );
+  const removedAt = (change: Change): Moment => {
     const removed = removals.after(change.to)?.to ?? NEVER;
-    const end = earlier(removed, latestEnd(change, durations));
+    const cleared = clearings.after(change.to)?.to ?? NEVER;
+    return isBefore(cleared, earliestEnd(change, durations)) ? earlier(removed, cleared) : removed;
+  };
+  const intervalsOf = (change: Change): PossibleInterval[] => {
+    const end = earlier(removedAt(change), latestEnd(change, durations));
     const intervals: PossibleInterval[] = [];
     // A thing that was seen to have ended may be there again: no row says it, and the object's time may go back.
     let { from, to: after } = change;
@@ -165,6 +175,9 @@ class FirstOver {
     return this.#firsts[lowerBound(this.#changes, moment, fromOf)] ?? null;
   }
 }
+
+const mayFindNothing = (change: Change): boolean =>
+  change.certainty === "done" && change.mayFindNothing === true;
 
 const isOpenExtension = ({ isExtension = false, certainty }: Change): boolean =>
   isExtension && certainty === "open";

@@ -291,6 +291,25 @@ describe("the checker of collections", () => {
     expect(faults).toEqual([expect.stringMatching(fault)]);
   });
 
+  it("lets a record be there again behind a removal of its prefix that came after its end, where the shard's clock goes back", () => {
+    const back = new Facts(new ClockHistory());
+    back.clocks.set("Shard 1", 10, 2000);
+    back.clocks.set("Shard 1", 30, -2000);
+    const record = { ...write("a", "1", "written", { ttlMs: 1000 }), begunMs: 1, endedMs: 2 };
+    const again = { ...list(["a"]), begunMs: 40, endedMs: 45 };
+    const removedAt = (ms: number): readonly Draft[] => [
+      record,
+      { ...removeAll("a"), begunMs: ms, endedMs: ms + 1 },
+      again,
+    ];
+    expect(faultsOf(removedAt(20), termsOf({ facts: back }))).toEqual([]);
+    expect(faultsOf(removedAt(20))).toEqual([expect.stringMatching(/absent all the while/)]);
+    // It was there still, so its removal has a row; and nothing goes back after the last one.
+    for (const ms of [5, 32]) {
+      expect(faultsOf(removedAt(ms), termsOf({ facts: back }))).toHaveLength(1);
+    }
+  });
+
   it("lets a second copy of a shard show what there was when it was cut off", () => {
     const facts = new Facts(new ClockHistory());
     const drafts = [write("a", "1"), remove("a"), list(["a"])];
