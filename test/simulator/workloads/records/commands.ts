@@ -131,6 +131,6 @@ const foundOf = (record: ShownRecord | null): RecordAnswer => ({
 
 /** A text of one character a byte. */
 export const bytesOf = (text: string): Uint8Array<ArrayBuffer> =>
-  Uint8Array.from(text, (character) => character.charCodeAt(0));
+  new Uint8Array(Buffer.from(text, "latin1"));
 
-export const textOf = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
+export const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString("latin1");
