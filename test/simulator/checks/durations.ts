@@ -28,7 +28,7 @@ export class Durations {
     const guessMs = begun.fromMs + durationMs;
     const isOver = (ms: number): boolean => this.#mayBeOver(begun, durationMs, ms);
     const lowMs = isOver(guessMs - ROUNDING_MS) ? begun.fromMs : guessMs - ROUNDING_MS;
-    return bisect(isOver, lowMs, guessMs + ROUNDING_MS);
+    return bisect(isOver, lowMs, guessMs + ROUNDING_MS).low;
   }
 
   /** Ms of true time from which on it is certainly over; Infinity where that can't be said. */
@@ -72,7 +72,7 @@ export class Durations {
       if (stepMs > HORIZON_MS) return Infinity;
     }
     const highMs = lowMs + stepMs;
-    return bisect(isOver, Math.max(lowMs, highMs - 2 * ROUNDING_MS), highMs);
+    return bisect(isOver, Math.max(lowMs, highMs - 2 * ROUNDING_MS), highMs).high;
   }
 
   #mayBeOver(begun: MsSpan, durationMs: number, ms: number): boolean {
@@ -90,8 +90,15 @@ export class Durations {
   }
 }
 
-/** The least number at which `isOver` is true, which it stays; `highMs` when it is false below that. */
-function bisect(isOver: (ms: number) => boolean, lowMs: number, highMs: number): number {
+/**
+ * Two numbers that the least one at which `isOver` is true, which it stays, lies between; both are near `highMs` when it is false
+ * below that.
+ */
+function bisect(
+  isOver: (ms: number) => boolean,
+  lowMs: number,
+  highMs: number,
+): { readonly low: number; readonly high: number } {
   let low = lowMs;
   let high = highMs;
   while (high - low > PRECISION_MS) {
@@ -99,5 +106,5 @@ function bisect(isOver: (ms: number) => boolean, lowMs: number, highMs: number):
     if (isOver(middle)) high = middle;
     else low = middle;
   }
-  return high;
+  return { low, high };
 }

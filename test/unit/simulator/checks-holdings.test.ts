@@ -1645,6 +1645,16 @@ describe("durations by the time of an object", () => {
     expect(endMs).toBeLessThan(1010 + MINUTE_MS);
   });
 
+  it("may be over at the very moment at which the clock is set forwards", () => {
+    for (let stepMs = 20_000; stepMs < 20_001; stepMs += 0.01) {
+      const clocks = new ClockHistory();
+      clocks.set(SHARD, stepMs, 10 * MINUTE_MS);
+      const endMs = new Durations(clocks, SHARD).earliestEnd(from, MINUTE_MS);
+      expect(endMs).toBeLessThanOrEqual(stepMs);
+      expect(endMs).toBeGreaterThan(stepMs - 1);
+    }
+  });
+
   it("may last on behind a clock that goes back, as the object may have taken no reading before", () => {
     const clocks = new ClockHistory();
     clocks.set(SHARD, 2 * MINUTE_MS, -10 * MINUTE_MS);
