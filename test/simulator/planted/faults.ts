@@ -559,7 +559,7 @@ export const PLANTED: readonly PlantedFault[] = [
     name: "connections that sleep are taken for gone",
     module: "src/objects/hub/hub.ts",
     text: "if (socket.readyState === WebSocket.OPEN) this.#restore(socket);",
-    planted: "",
+    planted: "if (false) this.#restore(socket);",
     workload: "semaphores",
     seed: 15,
   },
