@@ -621,7 +621,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "if (life === null || member.life !== life) return false;",
     planted: "",
     workload: "channels",
-    seed: 3,
+    seed: 109,
   },
   {
     name: "a Hub that leaves its last name and joins again gets a second lane",

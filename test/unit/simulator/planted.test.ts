@@ -1,5 +1,6 @@
 /** Faults that are planted in the production code: what the simulator finds, it can find. */
 import { readFileSync } from "node:fs";
+import { transform } from "esbuild";
 import { describe, expect, it } from "vitest";
 import { campaign } from "../../simulator/campaign/campaign.ts";
 import { PLANTED } from "../../simulator/planted/faults.ts";
@@ -12,10 +13,17 @@ const RUNS_MAX = 40;
 const PATIENCE_MS = 300_000;
 
 describe("a fault that is planted in the code", () => {
-  it.each(PLANTED)("has its place in a module: $name", ({ module, text }) => {
-    const source = readFileSync(new URL(`../../../${module}`, import.meta.url), "utf8");
-    expect(source.split(text)).toHaveLength(2);
-  });
+  it.each(PLANTED)(
+    "has its place in a module, and leaves code that compiles: $name",
+    async ({ module, text, planted }) => {
+      const source = readFileSync(new URL(`../../../${module}`, import.meta.url), "utf8");
+      expect(source.split(text)).toHaveLength(2);
+      await transform(
+        source.replace(text, () => planted),
+        { loader: "ts" },
+      );
+    },
+  );
 
   it.each(SOON)(
     "is found by simulated runs: $name",
