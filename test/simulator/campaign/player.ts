@@ -8,7 +8,7 @@ import type { Plan } from "./plan.ts";
 import type { Played } from "./play.ts";
 import type { ThreadAnswer, ThreadOptions } from "./thread.ts";
 
-/** A run needs about a second of processor time. It may take this long where other work has the processor. */
+/** A run needs about two seconds of processor time. It may take this long where other work has the processor. */
 const RUN_MS_MAX = 300_000;
 /** A thread keeps some 200 MB. One that reaches this size has a leak, and must not take the other threads with it. */
 const HEAP_MB_MAX = 2048;
