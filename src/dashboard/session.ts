@@ -101,7 +101,7 @@ export function listenToNamespace(): void {
 /**
  * Opens another namespace, with a token for all of them or on a server that lets anyone in to any.
  *
- * @returns an error if the server refused it: the session that was open goes on
+ * @returns an error if the server refused it; the session that was open stays open
  */
 export async function chooseNamespace(
   { token, grant, mustChoose }: Session,
@@ -126,7 +126,7 @@ export async function signOut(): Promise<void> {
  * Opens the dashboard with a token, or without one, and keeps it for this tab if the server takes it.
  *
  * @param nameInAddress changes the address before the session opens
- * @returns an error if the server refused it: a session that was open goes on
+ * @returns an error if the server refused it; a session that was open stays open
  */
 export async function signIn(
   token: string | null,

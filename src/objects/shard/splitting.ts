@@ -196,7 +196,7 @@ export class Splitting {
     if (this.#problem.endsAt(this.#host.nowMs())) this.#host.onChange();
   }
 
-  /** The hash that divides the range into two parts of about as many bytes; null if there is none. */
+  /** The hash at which the range can be divided into two parts of about equal size in bytes; null if there is none. */
   async #middle(): Promise<number | null> {
     const { engine, seed, own } = this.#host;
     const { range } = own.ranges;
