@@ -23,7 +23,7 @@ import {
 /** The event of the log with which an object says that it has given messages up, as a Hub takes them too slowly. */
 const LOST_TO_HUB = "hub_slow";
 
-/** The event with which a shard says that its data is gone: in runs no disk vanishes. */
+/** The event with which a shard says that the data of a shard is gone. */
 const DATA_MISSING = "shard_data_missing";
 
 /** The event with which a shard says that it has refused records, as it has no room. */
@@ -74,7 +74,9 @@ const UNWATCHED: CallWatch = { onTaken: () => {}, onAnswer: () => {} };
 export class Witness implements Watcher {
   readonly facts = new Facts();
   readonly alarms = new AlarmCounts();
-  /** Shards have said that their data is gone. */
+  /** Names of shards whose database has vanished. */
+  readonly missing = new Set<string>();
+  /** Shards have said that data is gone which is there. */
   readonly falseAlarms: Violation[] = [];
   /** Shards that could not write their counts down. */
   readonly unstored = new Set<string>();
@@ -192,10 +194,7 @@ export class Witness implements Watcher {
 
   onLog({ name }: Life, text: string, release: string): void {
     if (release === TODAY) this.#failures.noteLog(text);
-    if (text.includes(`"${DATA_MISSING}"`)) {
-      const message = `says that data is missing, and none is: ${text}`;
-      this.falseAlarms.push({ promise: "Logs", subject: name, message });
-    }
+    if (text.includes(`"${DATA_MISSING}"`)) this.#noteMissing(name, text);
     if (text.includes(`"${CLOSED_BY_HUB}"`)) this.closedByServer++;
     if (text.includes(`"${REFUSED}"`)) {
       this.closedByServer++;
@@ -210,6 +209,15 @@ export class Witness implements Watcher {
     if (event === LOST_TO_HUB) {
       this.facts.losses.push({ hub: `Hub ${hub}`, at: this.#moments.now() });
     }
+  }
+
+  #noteMissing(name: string, text: string): void {
+    const { event, shard } = JSON.parse(text) as { event: string; shard: string };
+    if (event !== DATA_MISSING) return;
+    this.refusals.add("refused", DATA_MISSING);
+    if (this.missing.has(shard)) return;
+    const message = `says that data is missing, and it is there: ${text}`;
+    this.falseAlarms.push({ promise: "Logs", subject: name, message });
   }
 
   #noteFull(text: string): void {

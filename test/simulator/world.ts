@@ -45,6 +45,8 @@ export interface WorldOptions {
   readonly isToday: boolean;
   /** Whether nothing goes wrong. */
   readonly isCalm: boolean;
+  /** Whether databases of shards vanish for a while. */
+  readonly hasLosses: boolean;
   readonly faults: (random: Random) => Faults;
   readonly variables: Readonly<Record<string, string>>;
   readonly machines: number;
@@ -118,6 +120,7 @@ export class World {
     this.#clients = new Machine(this.time, "clients");
     this.failures = new Failures({
       hasFaults: !options.isCalm,
+      hasLosses: options.hasLosses,
       hasReleases: !options.isToday,
       hasSplits: Number(options.variables["SHARDS_MAX"]) > 1,
       pendingBytesMax: this.sizes.HUB_PENDING_BYTES_MAX,

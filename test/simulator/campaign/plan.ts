@@ -19,6 +19,8 @@ export interface Plan {
   readonly shardsMax: number;
   /** `SPLIT_CALLS_PER_SECOND`, where shards split: runs have a few calls a second. */
   readonly splitCalls: number;
+  /** How often the database of a shard vanishes, and is put back later. */
+  readonly losses: number;
   readonly workloads: readonly WorkloadName[];
   readonly variables: Readonly<Record<string, string>>;
   /** What the run begins with. Where that is not today's code, a deployment puts it in place. */
@@ -42,6 +44,7 @@ const CLIENTS = { least: 10, most: 100 };
 const SPLITS = { share: 0.5, least: 1, most: 40 };
 const SHARDS_MAX_SPLIT = [16, 64, 1024];
 const SPLIT_CALLS = [1, 2, 400];
+const LOSSES = { share: 0.1, least: 1, most: 8 };
 /** The share of runs with splits that aim at a call of their protocol: such calls are few, and hardly ever hit by chance. */
 const AIMED_SHARE = 0.5;
 const SPLIT_CALLS_AIMED = ["Shard.adopt", "Shard.given", "Shard.verdictOn"];
@@ -57,10 +60,14 @@ export function planOf(seed: number): Plan {
   // The same for splits.
   const splitting = random.fork("splits");
   const settings = drawnSettings(random);
+  const losing = random.fork("losses");
   const some = names.filter(() => choice.chance(0.5));
   const shards = 1 + random.int(SHARDS_MAX);
   const splits = splitting.chance(SPLITS.share)
     ? Math.round(splitting.skewed(SPLITS.least, SPLITS.most))
+    : 0;
+  const losses = losing.chance(LOSSES.share)
+    ? Math.round(losing.skewed(LOSSES.least, LOSSES.most))
     : 0;
   return {
     seed,
@@ -72,6 +79,7 @@ export function planOf(seed: number): Plan {
     splits,
     shardsMax: splitting.pick(SHARDS_MAX_SPLIT),
     splitCalls: splitting.pick(SPLIT_CALLS),
+    losses,
     workloads: some.length > 0 ? some : [choice.pick(names)],
     variables: {
       ACCESS: "open",

@@ -43,6 +43,7 @@ export async function play(
     callers: releases.callers,
     isToday: plan.release === "today",
     isCalm,
+    hasLosses: lossesOf(plan) > 0,
     faults: (random) => (isCalm ? calm(random) : new SeededFaults(random, counts, plan.aims)),
     variables: { ...plan.variables, ...splitVariables(plan) },
     machines: plan.machines,
@@ -55,7 +56,7 @@ export async function play(
   process.on("unhandledRejection", onUnhandled);
   try {
     const violations = await inMacrotask(() => {
-      new Disturbances(world, counts, { successor, isCalm }).start();
+      new Disturbances(world, counts, { successor, isCalm, losses: lossesOf(plan) }).start();
       return playOrFail(world);
     });
     return {
@@ -81,6 +82,10 @@ export async function play(
 function successorOf({ variables }: Plan, { today }: Releases): Release {
   return variables["SHARDS"] === SHARDS_BEFORE ? { ...today, variables: { SHARDS: "1" } } : today;
 }
+
+/** A shard of release 0.4.0 whose database has vanished begins anew. */
+const lossesOf = ({ hasFaults, release, losses }: Plan): number =>
+  hasFaults && release === "today" ? losses : 0;
 
 /** Where an operator splits none, shards don't split by themselves. */
 function splitVariables({ splits, shardsMax, splitCalls }: Plan): Record<string, string> {

@@ -35,6 +35,7 @@ function* smallerThan(plan: Plan): Generator<Plan> {
     if (workloads.length > 0) yield { ...plan, workloads };
   }
   if (plan.hasFaults && plan.release === "today") yield { ...plan, hasFaults: false };
+  if (plan.losses > 0) yield { ...plan, losses: 0 };
   if (plan.clients > 1) yield { ...plan, clients: Math.floor(plan.clients / 2) };
   if (plan.operations > 20) yield { ...plan, operations: Math.floor(plan.operations / 2) };
   if (plan.durationMs > 10_000) yield { ...plan, durationMs: Math.floor(plan.durationMs / 2) };

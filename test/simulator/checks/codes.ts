@@ -27,6 +27,8 @@ export type CallKind =
 /** What may go wrong in a run. */
 export interface CodeTerms {
   readonly hasFaults: boolean;
+  /** Databases of shards vanish for a while. */
+  readonly hasLosses: boolean;
   /** Objects and doors of several releases meet. */
   readonly hasReleases: boolean;
   readonly hasSplits: boolean;
@@ -102,6 +104,21 @@ const WITH_RELEASES: Codes = {
 /** A shard is asked to split that has just split. */
 const WITH_SPLITS: Codes = { split: ["split_refused", "shard_moved"] };
 
+const MISSING = ["shard_data_missing"];
+/** A shard without its database refuses what is about its keys, or about all of a namespace. */
+const WITH_LOSSES: Codes = {
+  message: MISSING,
+  connection: MISSING,
+  records: MISSING,
+  limits: MISSING,
+  leases: MISSING,
+  holds: MISSING,
+  listings: MISSING,
+  shards: MISSING,
+  counts: MISSING,
+  split: MISSING,
+};
+
 const FULL_HUBS: Codes = { listen: ["connections_max"] };
 const FULL_SHARDS: Codes = {
   records: ["shard_full", "answer_lost"],
@@ -124,10 +141,11 @@ const LITTLE_ROOM: Codes = { connection: FULL_ROOM };
 
 /** Whether a call of one of some kinds may end with a code. */
 export function isExpected(code: string, kinds: readonly CallKind[], terms: CodeTerms): boolean {
-  const { hasFaults, hasReleases, hasSplits, pendingBytesMax, variables } = terms;
+  const { hasFaults, hasLosses, hasReleases, hasSplits, pendingBytesMax, variables } = terms;
   const tables = [
     ALWAYS,
     ...(hasFaults ? [WITH_FAULTS] : []),
+    ...(hasLosses ? [WITH_LOSSES] : []),
     ...(hasReleases ? [WITH_RELEASES] : []),
     ...(hasSplits ? [WITH_SPLITS] : []),
     ...(pendingBytesMax < PENDING_BYTES_OF_CLIENTS ? [LITTLE_ROOM] : []),

@@ -3,6 +3,7 @@ import type { Random } from "../kernel/random.ts";
 import type { FaultyLink } from "../platform/net/network.ts";
 import type { Release } from "../platform/realm.ts";
 import type { SimulatedObject } from "../platform/object.ts";
+import { SPLIT_NAME } from "../witness.ts";
 import type { World } from "../world.ts";
 import type { FaultCounts } from "./counts.ts";
 
@@ -35,6 +36,12 @@ const CLOSING_SHARE = 0.8;
 /** The longest time that a reader reads nothing, in ms. */
 export const STALL_MS = 30_000;
 
+/** How long the database of a shard is away, in ms. */
+const MISSING_MS = { least: 1000, most: 120_000 };
+/** Databases vanish when clients have begun to write, and before this part of the run has passed. */
+const LOST_FROM_MS = 20_000;
+const LOST_UNTIL = 0.8;
+
 /** How long a deployment takes in which a release takes the place of another, in ms. */
 const DEPLOYMENT_MS = { least: 10_000, most: 180_000 };
 /**
@@ -52,17 +59,24 @@ export class Disturbances {
   readonly #pauseMs: number;
 
   readonly #successor: Release | null;
+  readonly #losses: number;
 
   /**
    * @param options.successor takes the place of the release that the run begins with; null where that stays
    * @param options.isCalm objects are put to sleep, and nothing goes wrong
+   * @param options.losses how often the database of a shard vanishes for a while
    */
   constructor(
     world: World,
     counts: FaultCounts,
-    { successor, isCalm }: { readonly successor: Release | null; readonly isCalm: boolean },
+    {
+      successor,
+      isCalm,
+      losses,
+    }: { readonly successor: Release | null; readonly isCalm: boolean; readonly losses: number },
   ) {
     this.#world = world;
+    this.#losses = losses;
     this.#random = world.random.fork("disturbances");
     this.#counts = counts;
     this.#successor = successor;
@@ -76,6 +90,7 @@ export class Disturbances {
 
   start(): void {
     this.#next();
+    this.#planLosses();
     const successor = this.#successor;
     if (successor === null) return;
     const { durationMs, time } = this.#world;
@@ -85,6 +100,32 @@ export class Disturbances {
         this.#deploy(successor, this.#random.skewed(DEPLOYMENT_MS.least, DEPLOYMENT_MS.most)),
       ),
     );
+  }
+
+  #planLosses(): void {
+    const random = this.#random.fork("losses");
+    const { durationMs, time } = this.#world;
+    for (let i = 0; i < this.#losses; i++) {
+      time.after(random.between(LOST_FROM_MS, durationMs * LOST_UNTIL), () => {
+        const lost = this.#loseData(random);
+        if (lost !== null) this.#note("data lost", lost);
+      });
+    }
+  }
+
+  /** One shard at a time: each is missed by the others. */
+  #loseData(random: Random): string | null {
+    const { cluster, witness, time } = this.#world;
+    const missed = [...cluster.objects].filter(isMissed);
+    if (missed.length === 0 || witness.missing.size > 0) return null;
+    const object = random.pick(missed);
+    witness.missing.add(object.name);
+    const putBack = object.loseData();
+    time.after(random.skewed(MISSING_MS.least, MISSING_MS.most), () => {
+      putBack();
+      witness.missing.delete(object.name);
+    });
+    return `Shard ${object.name}`;
   }
 
   #next(): void {
@@ -218,4 +259,14 @@ export class Disturbances {
     }
     return "Hubs";
   }
+}
+
+/** Whether others know that the shard has data: its own row says so. */
+function isMissed({ className, disk, name }: SimulatedObject): boolean {
+  if (className !== "Shard" || !disk.isDurable || !disk.database.hasTable("shard")) return false;
+  const isOfSplit = SPLIT_NAME.test(name);
+  const said = isOfSplit
+    ? "is_active = 1"
+    : "is_noted = 1 OR is_witnessed = 1 OR LENGTH(noted_shards) > 0";
+  return disk.database.ownRows(`SELECT 1 FROM shard WHERE ${said}`).length > 0;
 }

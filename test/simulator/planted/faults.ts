@@ -24,6 +24,8 @@ export interface PlantedFault {
   readonly isCalm?: boolean;
   /** That an operator asks for in the run; none unless given. */
   readonly splits?: number;
+  /** How often the database of a shard vanishes in the run; never unless given. */
+  readonly losses?: number;
   /** Calls at which faults happen often; none unless given. */
   readonly aims?: readonly string[];
   /** The first seed that finds it: see `plansFor`. It changes with the simulator. */
@@ -31,6 +33,7 @@ export interface PlantedFault {
 }
 
 const SPLITS = 20;
+const LOSSES = 8;
 
 export const PLANTED: readonly PlantedFault[] = [
   {
@@ -830,6 +833,25 @@ export const PLANTED: readonly PlantedFault[] = [
     workload: "listings",
     splits: SPLITS,
     seed: 13,
+  },
+  {
+    name: "a shard whose database has vanished begins anew",
+    module: "src/objects/shard/shard-claim.ts",
+    text: "if (index !== null && this.#journal.hasNoted(index) && !this.#isLossAccepted) {",
+    planted: "if (index !== null && this.#journal.hasNoted(index) && this.#isLossAccepted) {",
+    workload: "records",
+    losses: LOSSES,
+    seed: 1,
+  },
+  {
+    name: "a shard whose database has vanished after a split begins anew",
+    module: "src/objects/shard/shard-claim.ts",
+    text: "if (!this.#isLossAccepted) return await this.#assertOfOthers(placement, had);",
+    planted: "",
+    workload: "records",
+    splits: SPLITS,
+    losses: LOSSES,
+    seed: 8,
   },
   {
     name: "a door fails when it learns that a shard has split",

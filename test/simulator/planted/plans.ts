@@ -8,6 +8,7 @@ export function* plansFor(fault: PlantedFault, first: number, count: number): Ge
   const own = {
     workloads: [fault.workload],
     splits: fault.splits ?? 0,
+    losses: fault.losses ?? 0,
     aims: fault.aims ?? [],
     operations: OPERATIONS,
     release: "today",

@@ -358,6 +358,29 @@ export class SimulatedObject {
     this.#planAlarm();
   }
 
+  /**
+   * Its database vanishes, as where a volume is not mounted, and its lives find an empty one.
+   *
+   * @returns puts the database back, as it was
+   */
+  loseData(): () => void {
+    const { disk } = this;
+    this.#replaceDisk("its data is lost", disk.emptyTwin());
+    return () => {
+      const empty = this.disk;
+      this.#replaceDisk("its data is back", disk);
+      empty.close();
+    };
+  }
+
+  #replaceDisk(why: string, disk: Disk): void {
+    this.life?.crash(why);
+    this.disk.onAlarmChanged = () => {};
+    this.disk = disk;
+    disk.onAlarmChanged = () => this.#planAlarm();
+    this.#planAlarm();
+  }
+
   /** Frees what its disks have of the process. */
   close(): void {
     for (const { disk } of [this, ...this.#parted]) disk.close();

@@ -7,6 +7,7 @@ import { Failures } from "../../simulator/failures.ts";
 
 const CALM: CodeTerms = {
   hasFaults: false,
+  hasLosses: false,
   hasReleases: false,
   hasSplits: false,
   pendingBytesMax: 32 << 20,

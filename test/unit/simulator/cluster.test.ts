@@ -166,3 +166,32 @@ describe("a partition while a commit is under way", () => {
     });
   });
 });
+
+describe("the database of an object that has vanished", () => {
+  it("is empty for the next lives, and is as it was when it is back", async () => {
+    await inMacrotask(() => {
+      const { cluster, wake } = makeCluster(1);
+      const { time } = cluster.site;
+      const object = cluster.object("Thing", "1");
+      const write = (): void => {
+        wake(object);
+        const life = object.life!;
+        time.after(0, () => life.run("asked", () => (life.instance as unknown as Thing).write()));
+        time.runUntil(time.nowMs + 1000);
+      };
+      const { disk } = object;
+      write();
+      const { bytes } = disk.database;
+      const { life } = object;
+      const putBack = object.loseData();
+      expect(life!.isOver).toBe(true);
+      expect(object.disk.database.bytes).toBeLessThan(bytes);
+      write();
+      putBack();
+      expect(object.life).toBeNull();
+      expect(object.disk).toBe(disk);
+      expect(disk.database.bytes).toBe(bytes);
+      object.close();
+    });
+  });
+});

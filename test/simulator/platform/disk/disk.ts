@@ -185,6 +185,11 @@ export class Disk {
     return successor;
   }
 
+  /** The disk that a life finds where this one is not mounted. What is written there counts as written to this one. */
+  emptyTwin(): Disk {
+    return new Disk(this.#site, this.name, new Database(), this.written);
+  }
+
   /**
    * Fills the disk: whatever needs room fails from now on. Reads, deletions and the alarm go on.
    *
