@@ -5,6 +5,7 @@
 import { AlarmCounts } from "./checks/alarms.ts";
 import type { Moment, Moments, Violation } from "./checks/history.ts";
 import { afterMs, beforeMs, earlier, NEVER } from "./checks/order.ts";
+import type { UnreadSpan } from "./checks/tokens.ts";
 import { Facts, type Connection, type Ending, type ObjectCall } from "./checks/facts.ts";
 import type { Failures } from "./failures.ts";
 import { FaultCounts } from "./faults/counts.ts";
@@ -25,6 +26,10 @@ const LOST_TO_HUB = "hub_slow";
 
 /** The event with which a shard says that the data of a shard is gone. */
 const DATA_MISSING = "shard_data_missing";
+
+/** The call by which a door reads which tokens are revoked, and how long it waits: docs/operations.md. */
+const READ_REVOKED = "revokedTokens";
+const READ_TIMEOUT_MS = 2000;
 
 /** The event with which a shard says that it has refused records, as it has no room. */
 const SHARD_FULL = "shard_full";
@@ -93,6 +98,8 @@ export class Witness implements Watcher {
   readonly #copies = new Map<ObjectLife, { object: string; asOf: Moment; until: Moment }>();
   readonly #hosted: Hosted[] = [];
   readonly #dialed = new Map<number, Dialed>();
+  /** Answers to doors that read which tokens are revoked, by the name of the door. */
+  readonly #reads = new Map<string, { readonly at: Moment; readonly isRead: boolean }[]>();
 
   constructor(moments: Moments, failures: Failures) {
     this.#moments = moments;
@@ -160,6 +167,7 @@ export class Witness implements Watcher {
 
   /** Checkers ask what became of calls to Hubs, and of how many there were to groups of channels. */
   onCall({ object, caller, method, parameters }: CallMade): CallWatch {
+    if (method === READ_REVOKED) return this.#watchRead(caller);
     if (object.className !== "Hub" && object.className !== "Channel") return UNWATCHED;
     const isObject = caller instanceof ObjectLife;
     const call: ObjectCall = {
@@ -185,6 +193,29 @@ export class Witness implements Watcher {
         call.answered = beforeMs(answeredMs);
       },
     };
+  }
+
+  /** A door reads which tokens are revoked. Until it has read that, it goes on with what it knows. */
+  #watchRead(door: RunningLife): CallWatch {
+    const begunMs = this.#moments.now().ms;
+    return {
+      onTaken: () => {},
+      onAnswer: (hasFailed, answeredMs) => {
+        const isRead = !hasFailed && answeredMs - begunMs < READ_TIMEOUT_MS;
+        const reads = this.#reads.get(door.name) ?? [];
+        this.#reads.set(door.name, reads);
+        reads.push({ at: this.#moments.now(), isRead });
+      },
+    };
+  }
+
+  /** When doors did not know which tokens are revoked, as a read had failed and no other one had followed. */
+  unreadSpans(): UnreadSpan[] {
+    return [...this.#reads.values()].flatMap((reads) =>
+      reads.flatMap(({ at, isRead }, i) =>
+        isRead ? [] : [{ from: at, to: reads.slice(i).find((each) => each.isRead)?.at ?? NEVER }],
+      ),
+    );
   }
 
   /** What the release before throws is not judged. */

@@ -123,6 +123,7 @@ export class World {
       hasLosses: options.hasLosses,
       hasReleases: !options.isToday,
       hasSplits: Number(options.variables["SHARDS_MAX"]) > 1,
+      hasTokens: options.workloads.some(({ name }) => name === "tokens"),
       pendingBytesMax: this.sizes.HUB_PENDING_BYTES_MAX,
       variables: options.variables,
     });

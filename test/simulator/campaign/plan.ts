@@ -3,6 +3,7 @@ import { Random } from "../kernel/random.ts";
 import { BEFORE, type ReleaseName } from "./release-names.ts";
 import { drawnSettings } from "./settings.ts";
 import { WORKLOADS, type WorkloadName } from "../workloads/all.ts";
+import { TOKEN_SECRET } from "../workloads/tokens.ts";
 import { TCP_PORTS } from "../workloads/wire.ts";
 
 export interface Plan {
@@ -86,6 +87,7 @@ export function planOf(seed: number): Plan {
       YRMCDS_ENABLE: "on",
       SHARDS: String(shards),
       TCP_PORTS,
+      TOKEN_SECRET,
       HUBS_MAX: String(1 + random.int(3)),
       REPLAY_MESSAGES_MAX: String(random.pick(REPLAYED)),
       ...settings,

@@ -22,7 +22,8 @@ export type CallKind =
   | "connections"
   | "shards"
   | "counts"
-  | "split";
+  | "split"
+  | "tokens";
 
 /** What may go wrong in a run. */
 export interface CodeTerms {
@@ -32,6 +33,8 @@ export interface CodeTerms {
   /** Objects and doors of several releases meet. */
   readonly hasReleases: boolean;
   readonly hasSplits: boolean;
+  /** Clients use tokens, some of which have expired or were revoked. */
+  readonly hasTokens: boolean;
   /** Bytes of requests that may wait in a Hub. */
   readonly pendingBytesMax: number;
   /** Settings of the deployment. */
@@ -119,6 +122,11 @@ const WITH_LOSSES: Codes = {
   split: MISSING,
 };
 
+const ENDED = ["token_expired", "token_revoked"];
+const WITH_TOKENS: Codes = { tokens: ENDED, connection: ENDED };
+/** Where the clocks of a client and a door differ, as faults have set them. */
+const AHEAD: Codes = { tokens: ["token_not_yet_valid", "body_invalid"] };
+
 const FULL_HUBS: Codes = { listen: ["connections_max"] };
 const FULL_SHARDS: Codes = {
   records: ["shard_full", "answer_lost"],
@@ -141,15 +149,17 @@ const LITTLE_ROOM: Codes = { connection: FULL_ROOM };
 
 /** Whether a call of one of some kinds may end with a code. */
 export function isExpected(code: string, kinds: readonly CallKind[], terms: CodeTerms): boolean {
-  const { hasFaults, hasLosses, hasReleases, hasSplits, pendingBytesMax, variables } = terms;
+  const { hasFaults, hasLosses, hasReleases, hasSplits, hasTokens, pendingBytesMax } = terms;
   const tables = [
     ALWAYS,
     ...(hasFaults ? [WITH_FAULTS] : []),
     ...(hasLosses ? [WITH_LOSSES] : []),
     ...(hasReleases ? [WITH_RELEASES] : []),
     ...(hasSplits ? [WITH_SPLITS] : []),
+    ...(hasTokens ? [WITH_TOKENS] : []),
+    ...(hasTokens && hasFaults ? [AHEAD] : []),
     ...(pendingBytesMax < PENDING_BYTES_OF_CLIENTS ? [LITTLE_ROOM] : []),
-    ...Object.keys(variables).map((name) => WITH_SETTINGS[name] ?? {}),
+    ...Object.keys(terms.variables).map((name) => WITH_SETTINGS[name] ?? {}),
   ];
   return tables.some((table) => kinds.some((kind) => table[kind]?.includes(code) === true));
 }

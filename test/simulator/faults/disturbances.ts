@@ -149,7 +149,7 @@ export class Disturbances {
     if (subject !== null) this.#note(kind, subject);
   }
 
-  #note(kind: Kind, subject: string): void {
+  #note(kind: Kind | "data lost", subject: string): void {
     this.#world.trace.note("disturbance", kind, subject);
     this.#counts.add(kind, subject.split(" ")[0]!);
   }

@@ -9,8 +9,9 @@ import { Listings } from "./listings.ts";
 import { Records } from "./records.ts";
 import { Semaphores } from "./semaphores.ts";
 import { Splits } from "./splits.ts";
+import { Tokens } from "./tokens.ts";
 
-export type WorkloadName = "channels" | "limits" | "listings" | "records" | "semaphores";
+export type WorkloadName = "channels" | "limits" | "listings" | "records" | "semaphores" | "tokens";
 
 /** A run has some of them, whose clients share the deployment. */
 export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>> = {
@@ -19,6 +20,7 @@ export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>>
   listings: (plan) => new Listings(plan),
   records: (plan) => new Records(plan),
   semaphores: (plan) => new Semaphores(plan),
+  tokens: (plan) => new Tokens(plan),
 };
 
 /** They share the clients and the operations of the run. An operator splits shards beside them, and a client fills small ones. */

@@ -6,7 +6,7 @@ import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { World } from "../world.ts";
 import type { Answer } from "./port.ts";
-import { addressOf, openWire, type Protocol, type Wire, type WireKind } from "./wire.ts";
+import { addressOf, openWire, type Wire, type WireKind, type WireOptions } from "./wire.ts";
 
 /** A frame to be sent. */
 export interface Sent {
@@ -54,7 +54,7 @@ export class Pipe {
     world: World,
     client: RunningLife,
     random: Random,
-    options: { readonly kind: WireKind; readonly protocol: Protocol; readonly connection: number },
+    options: WireOptions,
     events: PipeEvents = {},
   ) {
     this.#world = world;

@@ -97,6 +97,8 @@ export interface WireOptions {
   readonly protocol: Protocol;
   /** The number of the connection, which gives its address. */
   readonly connection: number;
+  /** Offered by a WebSocket; none unless given. */
+  readonly subprotocols?: readonly string[];
 }
 
 export function openWire(
@@ -112,7 +114,8 @@ export function openWire(
     case "websocket":
       return new WebSocketWire(openSocket(world, client, random, options, events), random, events);
     case "gateway": {
-      const socket = openSocket(world, client, random, options, events, [BRIDGE_SUBPROTOCOL]);
+      const bridged = { ...options, subprotocols: [BRIDGE_SUBPROTOCOL] };
+      const socket = openSocket(world, client, random, bridged, events);
       return new BridgeWire(socket, random, events);
     }
   }
@@ -167,9 +170,8 @@ function openSocket(
   world: World,
   client: RunningLife,
   random: Random,
-  { protocol, connection }: WireOptions,
+  { protocol, connection, subprotocols = [] }: WireOptions,
   events: WireEvents,
-  subprotocols: readonly string[] = [],
 ): ClientWebSocket {
   const dial: Dial = async (request) => {
     request.headers.set("cf-connecting-ip", addressOf(connection));

@@ -9,6 +9,7 @@ const CALM: CodeTerms = {
   hasFaults: false,
   hasLosses: false,
   hasReleases: false,
+  hasTokens: false,
   hasSplits: false,
   pendingBytesMax: 32 << 20,
   variables: {},

@@ -1,0 +1,280 @@
+/**
+ * Clients use tokens over HTTP and over WebSockets, while tokens expire and are revoked: one by one, and all that were issued before a
+ * moment. The deployment lets everyone in, and checks each token that a request has. In the end every token is used again.
+ */
+import { createHmac } from "node:crypto";
+import type { Plan } from "../campaign/plan.ts";
+import {
+  ACCEPTED,
+  checkTokens,
+  type SeenToken,
+  type TokenCall,
+  type TokenOperation,
+} from "../checks/tokens.ts";
+import { History, type Moment, type Violation } from "../checks/history.ts";
+import { exchange } from "../platform/net/exchange.ts";
+import { SimRequest } from "../platform/net/messages.ts";
+import type { RunningLife } from "../platform/running-life.ts";
+import type { Workload, World } from "../world.ts";
+import { readPush, whoamiFrame } from "./channels/frames.ts";
+import { pause, startClients, type Client } from "./client.ts";
+import { Pipe } from "./pipe.ts";
+import { doorTo, SERVER } from "./ports.ts";
+import { EDGE } from "./wire.ts";
+
+/** `TOKEN_SECRET` of the deployment. */
+export const TOKEN_SECRET = "secret of simulated tokens";
+
+const SCOPES = ["read", "write", "publish", "subscribe"];
+/** How long a token is valid, in seconds. The last ones outlive the run. */
+const TTL_S = { least: 5, most: 3000 };
+const NEW_SHARE = 0.2;
+/** Mostly one of the latest tokens is used. */
+const LATEST = { share: 0.8, count: 12 };
+const REVOKED_SHARE = 0.05;
+/** Of revocations: of all tokens that were issued before. */
+const ALL_SHARE = 0.1;
+/** Of revocations of one token: says when it expires. */
+const WITH_END_SHARE = 0.5;
+const HTTP_SHARE = 0.5;
+/** Of connections, for each client. */
+const PIPES_MOST = 3;
+const REUSED_SHARE = 0.6;
+const END_SHARE = 0.05;
+/** Longer than any door or Hub may take to learn of a revocation, with all that may have gone wrong before. */
+const REST_MS = 320_000;
+/** Each door reads the list again where that has failed: within a few requests. */
+const ROUNDS = 3;
+const ROUND_REQUESTS = 10;
+const ROUND_MS = 10_000;
+/** A request of which nothing but its token matters. */
+const PATH = "/v1/access";
+const REVOCATIONS = "/v1/tokens/revocations";
+
+interface Opened {
+  readonly pipe: Pipe;
+  readonly token: SeenToken;
+  readonly openedAt: Moment;
+}
+
+export class Tokens implements Workload {
+  readonly name = "tokens";
+  readonly #plan: Plan;
+  readonly #tokens: SeenToken[] = [];
+  #history!: History<TokenOperation, string>;
+  readonly #opened = new Set<Opened>();
+  /** IDs that are listed as revoked in the end. */
+  #listed: ReadonlySet<string> | null = null;
+  #listedAt: Moment | null = null;
+
+  constructor(plan: Plan) {
+    this.#plan = plan;
+  }
+
+  start(world: World): void {
+    this.#history = new History(world.moments);
+    startClients(world, this.name, this.#plan, async (client) => await this.#work(client));
+  }
+
+  async #work(client: Client): Promise<void> {
+    const { world, random, most } = client;
+    for (let made = 0; made < most && !world.isClosing; made++) {
+      await pause(client);
+      if (this.#canRevoke && random.chance(REVOKED_SHARE)) await this.#revoke(client);
+      else if (random.chance(HTTP_SHARE)) await this.#useOverHttp(client, this.#token(client));
+      else await this.#useOverSocket(client);
+    }
+  }
+
+  /** Doors of the release before accept revoked tokens. */
+  get #canRevoke(): boolean {
+    return this.#plan.release === "today";
+  }
+
+  #token({ world, random }: Pick<Client, "world" | "random">): SeenToken {
+    const known = this.#tokens.slice(random.chance(LATEST.share) ? -LATEST.count : 0);
+    if (known.length > 0 && !random.chance(NEW_SHARE)) return random.pick(known);
+    const issuedAtS = Math.floor(world.time.nowMs / 1000);
+    const expiresAtS = issuedAtS + Math.round(random.skewed(TTL_S.least, TTL_S.most));
+    const token = { id: `token-${this.#tokens.length}`, issuedAtS, expiresAtS };
+    this.#tokens.push(token);
+    return token;
+  }
+
+  async #useOverHttp(client: Client, token: SeenToken): Promise<void> {
+    const operation = { name: "use", token, openedAt: null } as const;
+    const call = this.#begin(client, operation, null);
+    this.#end(call, await askHttp(client, { method: "GET", path: PATH, token }));
+  }
+
+  async #useOverSocket(client: Client): Promise<void> {
+    const { random } = client;
+    const open = [...this.#opened].filter(({ pipe }) => !pipe.isOver);
+    const isFull = open.length >= PIPES_MOST * this.#plan.clients;
+    const isReused = open.length > 0 && (isFull || random.chance(REUSED_SHARE));
+    const opened = isReused ? random.pick(open) : this.#open(client);
+    if (random.chance(END_SHARE)) opened.pipe.end();
+    else await this.#ask(client, opened);
+  }
+
+  #open(client: Client): Opened {
+    const { world, life, random } = client;
+    const token = this.#token(client);
+    const openedAt = world.moments.now();
+    const options = {
+      kind: "websocket",
+      protocol: EDGE,
+      connection: world.newConnection(),
+      subprotocols: ["throttr", `bearer.${signed(token)}`],
+    } as const;
+    const pipe = new Pipe(world, life, random, options, {
+      readPush: (bytes, at) => {
+        const push = readPush(bytes, at);
+        if (push === null) return null;
+        return push === "partial" ? 0 : push.length;
+      },
+    });
+    const opened = { pipe, token, openedAt };
+    this.#opened.add(opened);
+    return opened;
+  }
+
+  async #ask(client: Client, { pipe, token, openedAt }: Opened): Promise<void> {
+    if (pipe.isOver || pipe.isClosed) return;
+    client.world.operations++;
+    const call = this.#begin(client, { name: "use", token, openedAt }, pipe.connection);
+    const [answered] = pipe.send([whoamiFrame()]);
+    const { kind } = await answered!;
+    this.#end(call, kind === "reply" ? ACCEPTED : null);
+  }
+
+  async #revoke(client: Client): Promise<void> {
+    const { world, random } = client;
+    const token = this.#token(client);
+    const of = random.chance(ALL_SHARE)
+      ? { issuedBeforeMs: Math.floor(world.time.nowMs) }
+      : { id: token.id };
+    const hasEnd = "id" in of && random.chance(WITH_END_SHARE);
+    const body = hasEnd ? { ...of, expiresAtMs: token.expiresAtS * 1000 } : of;
+    const call = this.#begin(client, { name: "revoke", of }, null);
+    this.#end(
+      call,
+      await askHttp(client, { method: "POST", path: REVOCATIONS, token: null, body }),
+    );
+  }
+
+  #begin(client: Client, operation: TokenOperation, connection: number | null): TokenCall {
+    const door = connection === null ? "http" : "websocket";
+    return this.#history.begin({ client: client.number, door, connection, operation });
+  }
+
+  /** @param outcome null where nothing is known of it */
+  #end(call: TokenCall, outcome: string | null): void {
+    if (outcome === null) this.#history.giveUp(call);
+    else this.#history.end(call, outcome);
+  }
+
+  async finish(world: World, life: RunningLife): Promise<void> {
+    await life.settled(REST_MS, "rest", () => {});
+    const random = world.random.fork("finish of tokens");
+    const client: Client = { world, life, random, number: -1, most: 0 };
+    for (let round = 0; round < ROUNDS; round++) {
+      for (let i = 0; i < ROUND_REQUESTS; i++) await this.#useOverHttp(client, newest(world));
+      await life.settled(ROUND_MS, "pause", () => {});
+    }
+    for (const token of this.#tokens) await this.#useOverHttp(client, token);
+    for (const opened of this.#opened) await this.#ask(client, opened);
+    for (const { pipe } of this.#opened) pipe.end();
+    if (!this.#canRevoke) return;
+    this.#listedAt = world.moments.now();
+    this.#listed = await listRevoked(client);
+  }
+
+  check(world: World): readonly Violation[] {
+    const terms = { hasFaults: !world.isCalm, unread: world.witness.unreadSpans() };
+    return [...checkTokens(this.#history.calls, terms), ...this.#unlisted()];
+  }
+
+  /** A revocation that was answered stays listed until its token has expired, or all of its time are revoked. */
+  #unlisted(): Violation[] {
+    const listed = this.#listed;
+    if (listed === null) return [];
+    const revoked = this.#history.calls.flatMap(({ operation, outcome }) =>
+      operation.name === "revoke" ? [{ of: operation.of, isDone: outcome === ACCEPTED }] : [],
+    );
+    const allBeforeMs = Math.max(
+      0,
+      ...revoked.map(({ of }) => ("id" in of ? 0 : of.issuedBeforeMs)),
+    );
+    return revoked.flatMap(({ of, isDone }) => {
+      if (!isDone || !("id" in of) || listed.has(of.id)) return [];
+      const { expiresAtS, issuedAtS } = this.#tokens.find(({ id }) => id === of.id)!;
+      const isOver = expiresAtS * 1000 <= this.#listedAt!.ms || issuedAtS * 1000 < allBeforeMs;
+      const message = "was revoked, and is not listed";
+      return isOver ? [] : [{ promise: "Tokens", subject: of.id, message }];
+    });
+  }
+}
+
+/** One more token, that nobody revokes. */
+function newest({ time }: World): SeenToken {
+  const issuedAtS = Math.floor(time.nowMs / 1000);
+  return { id: "last", issuedAtS, expiresAtS: issuedAtS + TTL_S.most };
+}
+
+interface Asked {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly token: SeenToken | null;
+  readonly body?: object;
+}
+
+/** @returns `ACCEPTED`, or the code of a refusal; null where nothing is known */
+async function askHttp(client: Client, asked: Asked): Promise<string | null> {
+  const { failures } = client.world;
+  const { method, path } = asked;
+  try {
+    const response = await send(client, asked);
+    if (response.status < 300) return ACCEPTED;
+    const { code } = (await response.json()) as { readonly code: string };
+    failures.noteCode(code, `${method} ${path}`, "message", "tokens");
+    return response.status < 500 ? code : null;
+  } catch (error) {
+    failures.noteError(`${method} ${path}`, error);
+    return null;
+  }
+}
+
+async function send({ world, life, random }: Client, { method, path, token, body }: Asked) {
+  world.operations++;
+  const headers: Record<string, string> = {};
+  if (token !== null) headers["authorization"] = `Bearer ${signed(token)}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const text = body === undefined ? {} : { body: JSON.stringify(body) };
+  const request = new SimRequest(`${SERVER}${path}`, { method, headers, ...text });
+  const { network } = world.cluster.site;
+  return await world.times.of(
+    "http",
+    `${method} ${path}`,
+    exchange(network, life, doorTo(world, random), request),
+  );
+}
+
+async function listRevoked(client: Client): Promise<ReadonlySet<string>> {
+  const response = await send(client, {
+    method: "GET",
+    path: REVOCATIONS,
+    token: null,
+  });
+  const { tokens } = (await response.json()) as { readonly tokens: readonly { id: string }[] };
+  return new Set(tokens.map(({ id }) => id));
+}
+
+const encoded = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+/** The token as its bearer sends it: a JWT, HS256. */
+function signed({ id, issuedAtS, expiresAtS }: SeenToken): string {
+  const claims = { ns: "default", scopes: SCOPES, jti: id, iat: issuedAtS, exp: expiresAtS };
+  const text = `${encoded({ alg: "HS256", typ: "JWT" })}.${encoded(claims)}`;
+  return `${text}.${createHmac("sha256", TOKEN_SECRET).update(text).digest("base64url")}`;
+}
