@@ -12,6 +12,8 @@ import {
   type TokenOperation,
 } from "../checks/tokens.ts";
 import { History, type Moment, type Violation } from "../checks/history.ts";
+import { messageOf } from "../../../src/wire/edge/operation.ts";
+import { query } from "../../../src/wire/edge/operations.ts";
 import { exchange } from "../platform/net/exchange.ts";
 import { SimRequest } from "../platform/net/messages.ts";
 import type { RunningLife } from "../platform/running-life.ts";
@@ -36,6 +38,9 @@ const REVOKED_SHARE = 0.05;
 const ALL_SHARE = 0.1;
 /** Of revocations of one token: says when it expires. */
 const WITH_END_SHARE = 0.5;
+/** Of revocations: whoever has the token goes on to use it, while doors learn of that. */
+const STUBBORN_SHARE = 0.5;
+const LATER_MS = { least: 100, most: 60_000 };
 const HTTP_SHARE = 0.5;
 /** Of connections, for each client. */
 const PIPES_MOST = 3;
@@ -47,8 +52,9 @@ const REST_MS = 320_000;
 const ROUNDS = 3;
 const ROUND_REQUESTS = 10;
 const ROUND_MS = 10_000;
-/** A request of which nothing but its token matters. */
-const PATH = "/v1/access";
+/** A request of which nothing but its token matters, and which each release knows. */
+const { path: PATH } = EDGE;
+const MESSAGE = messageOf([query("tokens")]);
 const REVOCATIONS = "/v1/tokens/revocations";
 
 interface Opened {
@@ -104,7 +110,7 @@ export class Tokens implements Workload {
   async #useOverHttp(client: Client, token: SeenToken): Promise<void> {
     const operation = { name: "use", token, openedAt: null } as const;
     const call = this.#begin(client, operation, null);
-    this.#end(call, await askHttp(client, { method: "GET", path: PATH, token }));
+    this.#end(call, await askHttp(client, { method: "POST", path: PATH, token, body: MESSAGE }));
   }
 
   async #useOverSocket(client: Client): Promise<void> {
@@ -112,14 +118,12 @@ export class Tokens implements Workload {
     const open = [...this.#opened].filter(({ pipe }) => !pipe.isOver);
     const isFull = open.length >= PIPES_MOST * this.#plan.clients;
     const isReused = open.length > 0 && (isFull || random.chance(REUSED_SHARE));
-    const opened = isReused ? random.pick(open) : this.#open(client);
+    const opened = isReused ? random.pick(open) : this.#open(client, this.#token(client));
     if (random.chance(END_SHARE)) opened.pipe.end();
     else await this.#ask(client, opened);
   }
 
-  #open(client: Client): Opened {
-    const { world, life, random } = client;
-    const token = this.#token(client);
+  #open({ world, life, random }: Client, token: SeenToken): Opened {
     const openedAt = world.moments.now();
     const options = {
       kind: "websocket",
@@ -149,7 +153,7 @@ export class Tokens implements Workload {
   }
 
   async #revoke(client: Client): Promise<void> {
-    const { world, random } = client;
+    const { world, life, random } = client;
     const token = this.#token(client);
     const of = random.chance(ALL_SHARE)
       ? { issuedBeforeMs: Math.floor(world.time.nowMs) }
@@ -161,6 +165,9 @@ export class Tokens implements Workload {
       call,
       await askHttp(client, { method: "POST", path: REVOCATIONS, token: null, body }),
     );
+    if (!random.chance(STUBBORN_SHARE)) return;
+    await life.settled(random.skewed(LATER_MS.least, LATER_MS.most), "pause", () => {});
+    await this.#ask(client, this.#open(client, token));
   }
 
   #begin(client: Client, operation: TokenOperation, connection: number | null): TokenCall {
@@ -226,6 +233,7 @@ interface Asked {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly token: SeenToken | null;
+  /** JSON, unless it is bytes. */
   readonly body?: object;
 }
 
@@ -249,9 +257,8 @@ async function send({ world, life, random }: Client, { method, path, token, body
   world.operations++;
   const headers: Record<string, string> = {};
   if (token !== null) headers["authorization"] = `Bearer ${signed(token)}`;
-  if (body !== undefined) headers["content-type"] = "application/json";
-  const text = body === undefined ? {} : { body: JSON.stringify(body) };
-  const request = new SimRequest(`${SERVER}${path}`, { method, headers, ...text });
+  const init = body === undefined ? {} : { body: bodyOf(body) };
+  const request = new SimRequest(`${SERVER}${path}`, { method, headers, ...init });
   const { network } = world.cluster.site;
   return await world.times.of(
     "http",
@@ -259,6 +266,9 @@ async function send({ world, life, random }: Client, { method, path, token, body
     exchange(network, life, doorTo(world, random), request),
   );
 }
+
+const bodyOf = (body: object): Uint8Array | string =>
+  body instanceof Uint8Array ? body : JSON.stringify(body);
 
 async function listRevoked(client: Client): Promise<ReadonlySet<string>> {
   const response = await send(client, {
