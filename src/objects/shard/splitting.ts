@@ -101,23 +101,29 @@ export class Splitting {
     return room;
   }
 
-  /** After a start: goes on with the split that was under way. */
+  /**
+   * After a start: goes on with what splits have left to do. All of that writes a row, and a full disk restarts the shard for it: so it
+   * comes later, and the shard serves reads until then.
+   */
   resume(): void {
-    const { split, attempt } = this.#host.journal.split;
-    this.#host.waitUntil(this.#hint());
-    if (split === null) return;
-    if (split.phase === SplitPhase.given) this.#host.waitUntil(this.#telling.tell(split.at));
-    // So an operator can stop a split that crashes the shard again and again: by a lower `SHARDS_MAX`.
-    else if (!this.#isWideEnough(split.at)) this.giveUp(this.#tooNarrow);
-    else this.#host.waitUntil(this.#beginAgain(split.at, attempt));
+    if (this.#host.journal.split.isToHint) this.#host.waitUntil(this.#hintAgain());
+    if (this.figures !== null) this.#host.waitUntil(this.#goOn(this.figures));
   }
 
-  async #beginAgain(at: number, attempt: number): Promise<void> {
+  async #hintAgain(): Promise<void> {
+    await this.#host.wait(SPLIT_RESUME_MS);
+    await this.#hint();
+  }
+
+  async #goOn({ at, attempt, isGiven }: SplitFigures): Promise<void> {
     await this.#host.wait(SPLIT_RESUME_MS);
     // Meanwhile another attempt may have begun, or the split may have been given up.
     if (this.#host.journal.split.attempt !== attempt || this.figures === null) return;
+    if (isGiven) await this.#telling.tell(at);
+    // So an operator can stop a split that crashes the shard again and again: by a lower `SHARDS_MAX`.
+    else if (!this.#isWideEnough(at)) this.giveUp(this.#tooNarrow);
     // The cause is not stored. Calls are counted anew since the start, so any cause but the size is taken for an operator's.
-    await this.#run(at, this.#host.isWanted("size") ? "size" : "operator");
+    else await this.#run(at, this.#host.isWanted("size") ? "size" : "operator");
   }
 
   /**
