@@ -12,6 +12,7 @@ import type { ShardState } from "../../src/base/calls/splits.ts";
 import { hasMoved } from "../../src/base/failure.ts";
 import { readSettings } from "../../src/base/settings.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
+import { RELAXED_FLUSH_MS } from "../../src/engine/sizes.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";
 import { SplitRows } from "../../src/objects/shard/split-rows.ts";
 import { binaryString } from "../../src/wire/bytes.ts";
@@ -317,6 +318,33 @@ describe("a split of a shard", () => {
     await splits.expectQuotas(quotas);
   });
 
+  it("a relaxed change that goes to disk with a split has its alarm, though the new shard hangs", async () => {
+    const { splits } = await filled();
+    const label = hexOfHash(2 ** 29);
+    const release = await holdSync(splits.stub(label));
+    const wait = scheduler.wait.bind(scheduler);
+    // The timer of the relaxed change ends behind the row that the split has written.
+    const waits = vi
+      .spyOn(scheduler, "wait")
+      .mockImplementation(async (ms) => await wait(ms === RELAXED_FLUSH_MS ? 500 : ms));
+    const key = KEYS.find((name) =>
+      isIn({ from: 0, to: 2 ** 30 }, splits.hashOf(`limit:${name}`)),
+    )!;
+    const strategy = { strategy: "sliding_window", limit: 9, windowMs: 2000 } as const;
+    await splits.binding.limit({ name: "limit", key, strategy, durability: "relaxed" });
+    await splits.begin("0", 2 ** 29);
+    await splits.until(label, (state) => state !== null);
+    const alarm = async (): Promise<number | null> =>
+      await runInDurableObject(
+        splits.stub("0"),
+        async (_, { storage }) => await storage.getAlarm(),
+      );
+    await vi.waitFor(async () => expect(await alarm()).toBeLessThan(Date.now() + 60_000), 5000);
+    waits.mockRestore();
+    await release();
+    await splits.until("0", ({ split }) => split === null);
+  });
+
   it("a new shard that hangs holds writes back for a second, and the split is given up before it fills the memory", async () => {
     const { splits, quotas } = await filled();
     const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
@@ -358,7 +386,9 @@ describe("a split of a shard", () => {
     await scheduler.wait(100);
     await runInDurableObject(splits.stub("0"), async (shard) => {
       const { range } = (await shard.shardState())!;
+      vi.useFakeTimers({ toFake: ["Date"], now: Date.now() - 60_000 });
       await shard.setClockBack(new ShardMap(splits.ns, 4, "").placementOf(range));
+      vi.useRealTimers();
     });
     expect((await splits.state(upper))?.range.from).toBe(at);
     await release();

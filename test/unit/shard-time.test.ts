@@ -21,6 +21,8 @@ function timeOf({
   onSync = (): void => {},
   onProbe = (): void => {},
   storeClock = (): void => {},
+  append = (): void => {},
+  isCutting = (): boolean => false,
 }): {
   time: ShardTime;
   engine: { clockLagMs: number; isClockUnstored: boolean };
@@ -39,7 +41,14 @@ function timeOf({
   const host = {
     name: "n/0",
     engine,
-    journal: { storeClock, append: () => {}, isCutDue: false },
+    journal: {
+      storeClock,
+      append,
+      isCutDue: false,
+      get isCutting() {
+        return isCutting();
+      },
+    },
     alarm: { setForNext },
     write: (write: () => void) => write(),
     sync: async () => onSync(),
@@ -109,4 +118,28 @@ it("a shard that can't store its time goes on, and tries again after a minute", 
   vi.setSystemTime(NOW_MS + 60_000);
   noteLag(3000);
   expect(storeClock).toHaveBeenCalledTimes(2);
+});
+
+it("a shard whose clock is right does nothing when it is set back", async () => {
+  const append = vi.fn<() => void>();
+  const advance = vi.fn<() => void>();
+  const { time } = timeOf({ append, isCutting: () => append.mock.calls.length < 3 });
+  expect(await time.setBack(advance)).toBe(0);
+  expect(append).not.toHaveBeenCalled();
+  expect(advance).not.toHaveBeenCalled();
+});
+
+it("a shard that ends a cut before its clock is set back sets the alarm, also if the lag is gone then", async () => {
+  const setForNext = vi.fn<() => Promise<void>>(async () => {});
+  let steps = 0;
+  const { time, engine, settled } = timeOf({
+    lagMs: 5,
+    setForNext,
+    append: () => void steps++,
+    isCutting: () => steps < 2,
+  });
+  expect(await time.setBack(() => (engine.clockLagMs = 0))).toBe(0);
+  await settled();
+  expect(steps).toBe(2);
+  expect(setForNext).toHaveBeenCalled();
 });

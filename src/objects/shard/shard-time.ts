@@ -116,15 +116,18 @@ export class ShardTime {
   /**
    * For an operator whose machine's clock was ahead: without it, records written then expire too late, by as much.
    *
-   * @param advance moves the engine's clock
-   * @returns by how many ms, 0 where there was no lag
+   * @param advance moves the engine's clock, which it has done just before this is called, too
+   * @returns by how many ms, 0 where there was no lag: nothing was done then
    */
   async setBack(advance: () => void): Promise<number> {
     const host = this.#host;
     const { engine, journal } = host;
+    if (engine.clockLagMs === 0) return 0;
     // A snapshot must not have times of records from before and from after: one that is under way is finished first.
     while (journal.isCutting) {
       host.write(() => journal.append());
+      // Changes of relaxed calls are in that row, and no other commit may come that would set the alarm.
+      host.waitUntil(host.alarm.setForNext());
       await turn();
     }
     advance();

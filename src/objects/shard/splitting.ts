@@ -267,9 +267,7 @@ export class Splitting {
     }
     this.#transfer = null;
     this.#pace.noteSuccess();
-    // What the last commit had is due as well.
-    const isSet = this.#host.setAlarm();
-    await Promise.all([isSet, this.#hint(), this.#telling.tell(at), this.#forgetLater()]);
+    await Promise.all([this.#hint(), this.#telling.tell(at), this.#forgetLater()]);
   }
 
   #offerFrom(at: number): RangeOffer {
@@ -336,6 +334,8 @@ export class Splitting {
       }
     } finally {
       gate.open();
+      // What the last commits had is due as well, whatever becomes of the attempt.
+      this.#host.waitUntil(this.#host.setAlarm());
     }
   }
 
