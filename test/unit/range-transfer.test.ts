@@ -151,4 +151,22 @@ describe("a range on its way to another shard", () => {
     expect(bench.transfer.isTaken).toBe(false);
     await expect(bench.transfer.send()).rejects.toThrow("the attempt was given up");
   });
+
+  it("commits wait for room also between two rows, when nothing is under way, and let others have a turn", async () => {
+    const bench = new Bench(1, applied);
+    bench.isFull = true;
+    setTimeout(() => (bench.isFull = false), 0);
+    let looks = 0;
+    for (let room; (room = bench.transfer.room) !== null && looks < 1000; looks++) await room;
+    expect(looks).toBeLessThan(1000);
+  });
+
+  it("commits don't wait for room once the attempt is given up", async () => {
+    const bench = new Bench(1, applied, true);
+    bench.isFull = true;
+    const { room } = bench.transfer;
+    bench.transfer.stop();
+    await room;
+    expect(bench.isFull).toBe(true);
+  });
 });

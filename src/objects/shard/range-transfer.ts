@@ -7,6 +7,7 @@
 import type { AdoptOutcome } from "../../base/calls/splits.ts";
 import { withTimeout } from "../../base/in-time.ts";
 import type { Timers } from "../../base/timers.ts";
+import { turn } from "../../base/turn.ts";
 import type { CopiedRow } from "../../engine/copy-queue.ts";
 import type { RangeCopy } from "../../engine/range-copy.ts";
 import { SPLIT_RESEND_MS, SPLIT_SWITCH_MS, SPLIT_WAIT_MS } from "../../engine/sizes.ts";
@@ -63,10 +64,10 @@ export class RangeTransfer {
 
   async #makeRoom(): Promise<void> {
     const late = this.#timers.wait(SPLIT_SWITCH_MS).then(() => true);
-    while (this.copy.isFull) {
-      const { progress } = this;
-      if (progress === null) return;
-      if (await Promise.race([late, progress.then(() => false)])) break;
+    while (this.copy.isFull && !this.#isStopped) {
+      // Between two rows the walk has its turn, which must come before commits look again.
+      const next = this.progress ?? turn();
+      if (await Promise.race([late, next.then(() => false)])) break;
     }
     this.#isBehind = this.copy.isFull;
   }
