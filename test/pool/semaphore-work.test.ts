@@ -3,6 +3,9 @@ import { afterEach, expect, it, vi } from "vitest";
 import { makeConnectionId } from "../../src/base/connection-id.ts";
 import type { Environment } from "../../src/base/environment.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { Leases } from "../../src/engine/semaphores/leases.ts";
+import { ENDED_LEASES_STEP } from "../../src/engine/sizes.ts";
+import { turn } from "../../src/base/turn.ts";
 import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
 import { SemaphoreWork } from "../../src/objects/shard/semaphore-work.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
@@ -32,4 +35,24 @@ it("a shard of a Worker without the class Hub keeps what connections hold, asks 
   expect(semaphores.get(name, 0, name.length, nowMs)).toBe(2);
   expect(work.findDeadlineMs()).toBeLessThanOrEqual(Date.now() + 1000);
   expect(semaphores.figures(nowMs).collections).toBe(1);
+});
+
+it("a shard in which very many leases end at once serves others meanwhile", async () => {
+  const nowMs = Date.now();
+  const hashKey = { low: 1, high: 2 };
+  const { semaphores } = new Engine({ hashKey, bytesMax: 24 << 20, isCounting: false });
+  const leases = new Leases(semaphores);
+  const name = bytesOf("s");
+  for (let i = 0; i < 4 * ENDED_LEASES_STEP; i++) {
+    const leaseId = new Uint8Array(16);
+    new DataView(leaseId.buffer).setUint32(0, i);
+    leases.acquire({ name, resources: 1, maximum: 1e6, ttlMs: 1, leaseId }, nowMs - 60_000);
+  }
+  const work = new SemaphoreWork({} as Environment, "n/0", semaphores);
+  const seen = { turns: 0, isOver: false };
+  const run = work.run().finally(() => (seen.isOver = true));
+  for (; !seen.isOver; seen.turns++) await turn();
+  await run;
+  expect(seen.turns).toBeGreaterThanOrEqual(3);
+  expect(semaphores.get(name, 0, name.length, nowMs)).toBeLessThanOrEqual(0);
 });

@@ -17,6 +17,7 @@ import { HASH_END } from "../table.ts";
 import { Walk } from "../walk.ts";
 import type { ConnectionPage } from "./holdings.ts";
 import { SemaphoreRecords } from "./semaphore-records.ts";
+import { ENDED_LEASES_STEP } from "../sizes.ts";
 
 /** Returned instead of a consumption when there is no such semaphore. */
 export const ABSENT = -1;
@@ -83,20 +84,39 @@ export class Semaphores {
    * finds the ends in what is stored, and does the same in their order.
    */
   expire(nowMs: number): void {
+    this.#advance(nowMs);
+    this.#giveBackEnded(Infinity);
+  }
+
+  /**
+   * As `expire`, for a bounded number of leases: many may end at once.
+   *
+   * @returns whether others have ended that still hold something
+   */
+  expireStep(nowMs: number): boolean {
+    this.#advance(nowMs);
+    this.#giveBackEnded(ENDED_LEASES_STEP);
+    return this.#hasEndedLease;
+  }
+
+  #advance(nowMs: number): void {
     const records = this.#records;
     records.advance(nowMs);
     if (records.commit.isExhausted && records.commit.isEmpty) records.forgetImages();
     this.#stored.ensureIndex();
-    if (this.#hasEndedLease) records.commit.noteImplied(() => this.#giveBackEnded());
   }
 
   get #hasEndedLease(): boolean {
     return this.#stored.holdings.ends.deadlineMs <= this.#records.nowMs;
   }
 
-  #giveBackEnded(): void {
+  #giveBackEnded(leasesMax: number): void {
+    if (!this.#hasEndedLease) return;
     const { ends } = this.#stored.holdings;
-    while (this.#hasEndedLease) this.giveBack(ends.firstRow, ends.deadlineMs);
+    this.#records.commit.noteImplied(() => {
+      for (let leases = 0; leases < leasesMax && this.#hasEndedLease; leases++)
+        this.giveBack(ends.firstRow, ends.deadlineMs);
+    });
   }
 
   /**

@@ -79,7 +79,7 @@ export class SemaphoreWork {
 
   /** Does what is due. What it has changed is to be made durable. */
   async run(): Promise<void> {
-    this.#semaphores.expire(presentMs());
+    while (this.#semaphores.expireStep(presentMs())) await turn();
     await this.#check();
     await this.#collect();
   }

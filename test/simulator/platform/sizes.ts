@@ -165,6 +165,7 @@ function semaphores(random: Random): Partial<Sizes> {
     SEMAPHORE_INDEX_BYTES_EACH_MAX: whole(random, 64, 256),
     SEMAPHORE_INDEX_BYTES_MIN: whole(random, 256, 16_384),
     // Lost connections give back in time: 128 of them are asked about in each second at least.
+    ENDED_LEASES_STEP: whole(random, 1, 20),
     CHECK_CONNECTIONS: whole(random, 32, 128),
     CHECK_PAGES_MAX: whole(random, 4, 8),
     RECLAIM_INTERVAL_MS: whole(random, 10, 2000),
