@@ -7,6 +7,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { AlarmClock } from "../../src/base/alarm-clock.ts";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
 import type { OpenRequest } from "../../src/base/calls/open-request.ts";
 import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
@@ -475,6 +476,18 @@ describe("limits", () => {
       timers.mockRestore();
     }
     expect(waits).toEqual([25_000, 25_000]);
+  });
+
+  it("a connection that could not be opened leaves neither a socket nor a connection in its Hub", async () => {
+    vi.spyOn(AlarmClock.prototype, "setFor").mockRejectedValueOnce(new Error("full"));
+    await expect(openSocket(PATH)).rejects.toThrow(/hub_failed/);
+    const left = async (): Promise<number> =>
+      await runInDurableObject(
+        hubStub(),
+        (hub, state) => hub.roster.size + state.getWebSockets().length,
+      );
+    // Much later the runtime would drop the other end of the socket by itself.
+    await expect.poll(left, { timeout: 1000 }).toBe(0);
   });
 
   it("surplus connections are refused, and places become free again", async () => {

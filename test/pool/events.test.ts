@@ -346,6 +346,21 @@ describe("Server-Sent Events", () => {
     await door.close();
   });
 
+  it("a listener that could not begin leaves no socket in its Hub", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    vi.spyOn(Channel.prototype, "listenTo").mockRejectedValueOnce(new Error("lost"));
+    const sockets = (): Promise<number> =>
+      runInDurableObject(hubStub(0, ns), (_, state) => state.getWebSockets().length);
+    const failed = await server.fetch("http://localhost/channels/c", { headers });
+    expect(failed.status).toBe(503);
+    await expect.poll(sockets, { timeout: 1000 }).toBe(0);
+    vi.spyOn(Channel.prototype, "listenTo").mockReturnValueOnce(null);
+    const refused = await server.fetch("http://localhost/channels/c", { headers });
+    expect(refused.status).toBe(503);
+    await expect.poll(sockets, { timeout: 1000 }).toBe(0);
+  });
+
   it("a listener that does not read is ended, and the others are served", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });

@@ -24,7 +24,7 @@ import { HubBacklog } from "./bridge-flow.ts";
 import { HubCounts } from "./hub-counts.ts";
 import { HubListing } from "./hub-listing.ts";
 import { Connection, type ConnectionHub } from "./connection.ts";
-import { CHANNEL_FAILED, SUBSCRIPTIONS_MAX } from "./ending.ts";
+import { CHANNEL_FAILED, FINISHED, SUBSCRIPTIONS_MAX } from "./ending.ts";
 import { Dispatch } from "../../dispatch/dispatch.ts";
 import type { Listened } from "../../base/calls/channel.ts";
 import type {
@@ -339,9 +339,18 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     this.#connections.set(server, connection);
     this.#join(connection);
     if (connection.isYrmcds) this.#countYrmcds();
-    const refused = channel === null ? null : await this.#listen(connection, channel, after);
-    if (refused !== null) return new Response(null, { status: refused });
-    await this.#alarm.setFor(parameters.access.expiresAtMs ?? Infinity);
+    try {
+      const refused = channel === null ? null : await this.#listen(connection, channel, after);
+      if (refused !== null) {
+        endUnused(client);
+        return new Response(null, { status: refused });
+      }
+      await this.#alarm.setFor(parameters.access.expiresAtMs ?? Infinity);
+    } catch (error) {
+      connection.close(FINISHED);
+      endUnused(client);
+      throw error;
+    }
     const headers = new Headers();
     if (parameters.subprotocol !== null)
       headers.set("sec-websocket-protocol", parameters.subprotocol);
@@ -463,4 +472,13 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
       this.#counts.report();
     }
   }
+}
+
+/**
+ * Ends the client's end of a socket that no client gets, as its connection was closed while it was being opened. Until both
+ * ends are closed, the runtime keeps the socket, which takes a place in the Hub.
+ */
+function endUnused(client: WebSocket): void {
+  client.accept();
+  client.close();
 }
