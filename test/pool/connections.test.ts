@@ -24,17 +24,21 @@ import {
   hex,
   HOURS,
   subscribersOf,
+  subscribe,
   U16,
   U32,
   unhex,
   WHOAMI,
 } from "../support/frames/index.ts";
 import { connectTcp, openPort, openSocket, post } from "../support/pool/doors.ts";
+import { groupOf } from "../support/pool/groups.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { expectLargeReplies, setLargeValues } from "../support/pool/large.ts";
 import { breakJournal, holdSync, meterOf, shardStub } from "../support/pool/shards.ts";
 
 const PATH = "/throttr/7.3/uint16";
+/** Long before anything would find out by itself. */
+const LEFT = { timeout: 2000 };
 const INSERT = U16.insert("a", 5);
 const INCREASE = U16.increase("a");
 const QUERY = U16.query("a");
@@ -43,6 +47,17 @@ const LARGE_HEADER = U32.set("k", new Uint8Array(65_536)).subarray(0, -65_536);
 
 afterEach(async () => {
   await reset();
+});
+
+it("a Hub whose last connection ends while it sleeps leaves the Directory's list", async () => {
+  const door = await openSocket(PATH);
+  const directory = env.DIRECTORY.getByName("default");
+  expect(await directory.hubs()).toHaveLength(1);
+  // Until tallies are stored an object is not evicted.
+  await scheduler.wait(1100);
+  await evictAllDurableObjects();
+  await door.close();
+  await expect.poll(() => directory.hubs(), LEFT).toEqual([]);
 });
 
 it("an ID that no connection has, and the channel of that name, make no Hub", async () => {
@@ -177,6 +192,9 @@ describe("a WebSocket", () => {
 
   it("a WebSocket that lost a large unfinished frame is closed, instead of misreading what follows", async () => {
     const door = await openSocket(PATH);
+    expect(hex(await door.exchange(subscribe("lost"), 1))).toBe("01");
+    expect(await groupOf("default", "lost").hubsOf("lost")).toHaveLength(1);
+    await scheduler.wait(1100);
     await runInDurableObject(hubStub(), (_, state) => {
       const [socket] = state.getWebSockets();
       socket!.serializeAttachment({
@@ -190,6 +208,8 @@ describe("a WebSocket", () => {
       code: 1011,
       reason: expect.stringMatching(/^frame_lost/) as string,
     });
+    await expect.poll(() => groupOf("default", "lost").hubsOf("lost"), LEFT).toEqual([]);
+    await expect.poll(() => env.DIRECTORY.getByName("default").hubs(), LEFT).toEqual([]);
   });
 
   it("a WebSocket closes with 1011 when a shard fails, and no write with an unknown outcome is answered 0x00", async () => {

@@ -180,8 +180,6 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
       this.#session.stop();
       this.#flow.close();
     }
-    // The object was reset while a large frame was in memory only: what follows can't be told from a new frame.
-    if (attachment.unfinished === null) this.close(FRAME_LOST);
   }
 
   /** A new connection: subscribes it to what every connection is subscribed to, and stores it. */
@@ -228,6 +226,11 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     else if (text === BRIDGE_END) this.#session.finish();
     else if (text === BRIDGE_GONE && this.#isTrusted) this.#loseReader();
     else this.#drain(parseDrained(text));
+  }
+
+  /** After a restore: closes the connection if a large frame was in memory only, as what follows can't be told from a new frame. */
+  endLostFrame(): void {
+    if (this.#attachment.unfinished === null) this.close(FRAME_LOST);
   }
 
   /** The token has expired: what is under way is answered, within bounds, then the connection is closed. */

@@ -26,6 +26,8 @@ export class HubListing {
    * connections, and the Hub is not told.
    */
   #isListed = false;
+  /** The Directory may know of the Hub from an earlier life. */
+  #mayBeListed = false;
   /** The last call to the Directory: the next one waits for it. */
   #call: Promise<void> | null = null;
 
@@ -36,6 +38,14 @@ export class HubListing {
   /** Connections that have outlived sleep are back: the Directory knows of a Hub with any. */
   noteRestored(): void {
     this.#isListed = this.#hub.isInUse();
+  }
+
+  /**
+   * A connection that ended while the Hub slept is back for its end, and no life of the Hub has told the Directory of it. The
+   * Directory may have found out meanwhile, so a new connection has to enter all the same.
+   */
+  noteRestoredLate(): void {
+    this.#mayBeListed = true;
   }
 
   /** Makes the Directory know of the Hub. */
@@ -51,8 +61,9 @@ export class HubListing {
 
   /** Tells the Directory that no connection is left, and gives it the counts, which would be lost with the object. */
   async leave(): Promise<void> {
-    if (!this.#isListed || this.#hub.isInUse()) return;
+    if (!(this.#isListed || this.#mayBeListed) || this.#hub.isInUse()) return;
     this.#isListed = false;
+    this.#mayBeListed = false;
     const { name, counts } = this.#hub;
     const directory = this.#hub.directory();
     this.#call = this.#afterCall(async () => {

@@ -129,6 +129,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
       else this.#closing.add(socket);
     }
     this.#listing.noteRestored();
+    // Only now: before, the Hub would take itself for empty, and tell the Directory.
+    for (const connection of [...this.#connections.values()]) connection.endLostFrame();
     // After a reset (a crash, a deployment) the connections of the object before it are gone.
     this.#noteSockets();
   }
@@ -161,7 +163,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
    * awaited, so messages are received in their order.
    */
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    const connection = this.#connections.get(socket) ?? this.#restore(socket);
+    const connection = this.#connections.get(socket) ?? this.#restoreLate(socket);
     if (typeof message === "string") connection.receiveText(message);
     else connection.receive(new Uint8Array(message));
     this.#storedMap.note();
@@ -308,9 +310,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   remove(connection: Connection): void {
     this.#unstored.delete(connection);
     this.#ending.delete(connection);
-    // A connection that could not be restored (`frame_lost`) was never counted.
-    const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
-    if (isCounted && connection.isYrmcds) this.#yrmcdsConnections--;
+    if (connection.isYrmcds) this.#yrmcdsConnections--;
     const removed = this.roster.remove(connection);
     // Both at once, before anything is awaited: a connection that is opened meanwhile must find the Hub listed, or see
     // that it has to list it.
@@ -420,6 +420,17 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     return connection;
   }
 
+  /**
+   * Makes the connection of a socket that was closing when the object woke up. It ends, and other objects must learn of it: its
+   * channels, the shards, and the Directory if it was the last one.
+   */
+  #restoreLate(socket: WebSocket): Connection {
+    const connection = this.#restore(socket);
+    this.#listing.noteRestoredLate();
+    connection.endLostFrame();
+    return connection;
+  }
+
   #join(connection: Connection): void {
     const joined = this.roster.add(connection);
     if (joined !== null) this.ctx.waitUntil(this.#joinAgain(joined));
@@ -444,8 +455,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
 
   /** Ends the connection of a socket that is gone. */
   #loseSocket(socket: WebSocket): void {
-    // A socket that ends while the object sleeps was not restored: its channels must be told, too.
-    const connection = this.#connections.get(socket) ?? this.#restore(socket);
+    const connection = this.#connections.get(socket) ?? this.#restoreLate(socket);
     this.#connections.delete(socket);
     this.#noteSockets();
     if (!connection.isClosed) this.#ending.add(connection);
