@@ -102,6 +102,11 @@ export class MinuteReporter {
     return report;
   }
 
+  /** Reports may not have arrived that were made since sums were these: the next one has what they said. */
+  repeatFrom(sums: Sums): void {
+    this.#base = sums;
+  }
+
   /** The same, without anything new where nothing is. */
   takeAnyway(): MinuteReport {
     const report = this.take(true);

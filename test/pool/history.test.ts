@@ -195,8 +195,8 @@ describe("the last hour", () => {
     expect((await history()).minutes.map(({ requests }) => requests)).toEqual([1]);
   });
 
-  it("a Hub whose report hangs leaves the Directory's list", async () => {
-    const { ns, headers } = await newSpace();
+  it("a Hub whose report hangs leaves the Directory's list, and is counted once when the report arrives", async () => {
+    const { ns, headers, overview, history } = await newSpace();
     vi.spyOn(console, "warn").mockImplementation(() => {});
     const gate = Promise.withResolvers<void>();
     const { reports } = holdReport(gate.promise);
@@ -206,6 +206,10 @@ describe("the last hour", () => {
     await socket.close();
     await vi.waitFor(async () => expect(await directoryOf(ns).hubs()).toEqual([]), 5000);
     gate.resolve();
+    await scheduler.wait(100);
+    pass(MINUTE_MS);
+    expect((await overview()).requests.byName["whoami"]!.total).toBe(1);
+    expect((await history()).minutes.map(({ requests }) => requests)).toEqual([1]);
   });
 
   it("the last hour needs the scope admin", async () => {

@@ -14,7 +14,7 @@ import { MinuteReporter, type MinuteReport } from "../../engine/minute-report.ts
 import { StoredCounts } from "../../engine/stored-counts.ts";
 import { sumFigures, Tally, type TallyFigures } from "../../engine/tally.ts";
 import type { HistoryMinute } from "../../wire/history.ts";
-import { HISTORY_GATHER_MS } from "../../engine/sizes.ts";
+import { HISTORY_GATHER_MS, HISTORY_OBJECTS_MAX } from "../../engine/sizes.ts";
 
 const KEY = "counts";
 const VERSION = 1;
@@ -48,6 +48,8 @@ export class DirectoryCounts {
   readonly #reporter = new MinuteReporter(this.#doors, null);
   /** What the row had of `#doors` when the object started. */
   #doorsAtStart = new Tally().totals;
+  /** Counts of Hubs that were taken over, by `endedKey`: what comes of them later is a report that was on its way. */
+  readonly #ended = new Set<string>();
   /** What Hubs have reported since they were started. */
   readonly #hubs = new Map<string, { sinceMs: number; counts: Uint8Array }>();
   #history = new History();
@@ -72,7 +74,7 @@ export class DirectoryCounts {
 
   /** Adds what an object has counted since its last report. */
   report(object: string, report: MinuteReport, counts: Uint8Array | null = null): void {
-    if (!this.#isKept) return;
+    if (!this.#isKept || this.#ended.has(endedKey(object, report.sinceMs))) return;
     this.#load();
     this.#history.add(object, report, presentMs());
     if (counts !== null) {
@@ -91,6 +93,7 @@ export class DirectoryCounts {
       this.#hubs.delete(hub);
       if (last.report !== null) this.report(hub, last.report);
       this.#history.forget(hub);
+      this.#noteEnded(hub, last.sinceMs);
     }
     this.#retired.absorb(figures, presentMs());
     if (this.#isKept) this.#writeSoon();
@@ -169,6 +172,13 @@ export class DirectoryCounts {
     this.#hubs.delete(hub);
   }
 
+  #noteEnded(hub: string, sinceMs: number): void {
+    this.#ended.add(endedKey(hub, sinceMs));
+    if (this.#ended.size <= HISTORY_OBJECTS_MAX) return;
+    const [oldest] = this.#ended;
+    this.#ended.delete(oldest!);
+  }
+
   #writeSoon(): void {
     const minute = Math.floor(presentMs() / MINUTE_MS);
     if (minute === this.#writtenMinute) return;
@@ -193,3 +203,5 @@ export class DirectoryCounts {
     }
   }
 }
+
+const endedKey = (hub: string, sinceMs: number): string => `${hub} ${sinceMs}`;

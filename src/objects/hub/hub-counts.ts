@@ -12,7 +12,7 @@ import { logWarning } from "../../base/log.ts";
 import { hubName } from "../../base/names.ts";
 import { readSettings } from "../../base/settings.ts";
 import { sendReport } from "../../base/send-report.ts";
-import { MinuteReporter } from "../../engine/minute-report.ts";
+import { MinuteReporter, type Sums } from "../../engine/minute-report.ts";
 import { StoredCounts } from "../../engine/stored-counts.ts";
 import { Tally, type TallyFigures } from "../../engine/tally.ts";
 
@@ -36,8 +36,8 @@ export class HubCounts {
   readonly #reporter: MinuteReporter | null;
   /** Since when the tally counts, ms since the epoch. */
   #sinceMs = presentMs();
-  /** The reports under way; null when there are none. */
-  #reporting: Promise<void> | null = null;
+  /** The reports under way, and the sums before the first of them; null when there are none. */
+  #reporting: { readonly base: Sums; readonly answered: Promise<void> } | null = null;
 
   constructor(env: Environment, hub: CountedHub) {
     this.#env = env;
@@ -74,17 +74,16 @@ export class HubCounts {
     const counts = new StoredCounts(this.tally, null, true).takeAll(presentMs());
     const { name, waitUntil } = this.#hub;
     const sent = sendReport(this.#env, this.#namespace, name, report, counts);
-    const reporting = Promise.all([sent, this.#reporting]).then(() => {
+    const before = this.#reporting;
+    const answered = Promise.all([sent, before?.answered]).then(() => {
       if (this.#reporting === reporting) this.#reporting = null;
     });
+    const reporting = { base: before?.base ?? report.base, answered };
     this.#reporting = reporting;
-    waitUntil(reporting);
+    waitUntil(answered);
   }
 
-  /**
-   * Gives all counts away, and begins at 0. Reports under way arrive first: calls of two stubs have no order, and the Directory
-   * would count a report that comes behind these counts beside them.
-   */
+  /** Gives all counts away, and begins at 0. Reports under way arrive first, as calls of two stubs have no order. */
   async release(): Promise<{ figures: TallyFigures; last: HubReport }> {
     await this.#reported();
     this.#points.flush();
@@ -92,17 +91,22 @@ export class HubCounts {
     this.tally.turn(nowMs);
     const last = { sinceMs: this.#sinceMs, report: this.#reporter?.take(true) ?? null };
     const figures = this.tally.release(nowMs);
-    this.#sinceMs = nowMs;
-    this.#reporter?.begin(nowMs, 0);
+    // Never the same time again, as the Directory drops what still comes of the counts that were given away.
+    this.#sinceMs = Math.max(nowMs, this.#sinceMs + 1);
+    this.#reporter?.begin(this.#sinceMs, 0);
     return { figures, last };
   }
 
-  /** Resolves when no report is under way; the Directory is not kept waiting for one that hangs. */
+  /**
+   * Resolves when no report is under way. The Directory is not kept waiting for one that hangs: the last report has what it said,
+   * and the Directory drops it where it comes behind that.
+   */
   async #reported(): Promise<void> {
     try {
-      while (this.#reporting !== null) await withTimeout(this.#reporting, REPORT_MS_MAX);
+      while (this.#reporting !== null) await withTimeout(this.#reporting.answered, REPORT_MS_MAX);
     } catch (error) {
       logWarning("report_failed", { object: this.#hub.name, error: String(error) });
+      if (this.#reporting !== null) this.#reporter?.repeatFrom(this.#reporting.base);
     }
   }
 }
