@@ -388,6 +388,17 @@ it("a shard without memory refuses an Acquire with OutOfMemory, and serves all o
   });
 });
 
+it("connections count in Stats whose Hub has slept before it reported them", async () => {
+  const kind = { transport: "websocket", form: "document", location: "XXX" } as const;
+  const silent = await openYrmcds(kind);
+  await evictAllDurableObjects();
+  const client = await openYrmcds(kind);
+  const [reply] = await client.ask(stats());
+  expect(new TextDecoder().decode(reply!.body)).toMatch(/total_connections[^\d]*2\D/);
+  silent.close();
+  client.close();
+});
+
 it("a connection counts once in Stats, also when its Hub has slept", async () => {
   const client = await openYrmcds({ transport: "websocket", form: "document", location: "XXX" });
   const total = async (): Promise<string> => {

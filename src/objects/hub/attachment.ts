@@ -30,6 +30,8 @@ export interface Attachment extends ConnectionParameters, StoredFlow {
   readonly unfinished: Uint8Array | null;
   /** What releases before 0.5.0 have in place of `ranges`: a bit for each shard. */
   readonly shards: Uint8Array;
+  /** Of the yrmcds protocol: true once a report of the Hub has counted it; not there in what earlier releases have stored. */
+  readonly isReported?: boolean;
   /** Of the yrmcds protocol: ranges of shards that may have it hold something, see `Holder`. */
   readonly ranges?: Uint32Array;
 }
@@ -65,6 +67,7 @@ export function newAttachment(
     counts: newCounts(),
     subscriptions: new Uint8Array(0),
     hasJoinedGroups: true,
+    isReported: false,
     undrainedBytes: 0,
     unheardBytes: 0,
     unfinished: new Uint8Array(0),

@@ -200,6 +200,15 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     return this.#throttr === null;
   }
 
+  /** No report of the Hub has counted this connection of the yrmcds protocol: a Hub that wakes up has to count it again. */
+  get isUnreported(): boolean {
+    return this.isYrmcds && this.#attachment.isReported === false;
+  }
+
+  noteReported(): void {
+    this.#store({ isReported: true });
+  }
+
   get transport(): ConnectionParameters["transport"] {
     return this.#attachment.transport;
   }

@@ -25,6 +25,8 @@ export interface CountedHub {
   readonly name: string;
   readonly waitUntil: (work: Promise<void>) => void;
   figures(): HubFigures;
+  /** All that was counted is on its way to the Directory. */
+  onReported(): void;
 }
 
 export class HubCounts {
@@ -81,6 +83,7 @@ export class HubCounts {
     const reporting = { base: before?.base ?? report.base, answered };
     this.#reporting = reporting;
     waitUntil(answered);
+    this.#hub.onReported();
   }
 
   /** Gives all counts away, and begins at 0. Reports under way arrive first, as calls of two stubs have no order. */
@@ -91,6 +94,7 @@ export class HubCounts {
     this.tally.turn(nowMs);
     const last = { sinceMs: this.#sinceMs, report: this.#reporter?.take(true) ?? null };
     const figures = this.tally.release(nowMs);
+    this.#hub.onReported();
     // Never the same time again, as the Directory drops what still comes of the counts that were given away.
     this.#sinceMs = Math.max(nowMs, this.#sinceMs + 1);
     this.#reporter?.begin(this.#sinceMs, 0);

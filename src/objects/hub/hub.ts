@@ -103,6 +103,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
       name: this.#name,
       waitUntil: (work) => ctx.waitUntil(work),
       figures: () => this.figures(),
+      onReported: () => this.#noteReported(),
     });
     const { tally } = this.#counts;
     this.dispatch = new Dispatch(env, namespace, { tally, flush: async () => {} });
@@ -130,7 +131,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     }
     this.#listing.noteRestored();
     // Only now: before, the Hub would take itself for empty, and tell the Directory.
-    for (const connection of [...this.#connections.values()]) connection.endLostFrame();
+    for (const connection of this.#connections.values()) connection.endLostFrame();
     // After a reset (a crash, a deployment) the connections of the object before it are gone.
     this.#noteSockets();
   }
@@ -338,7 +339,6 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const connection = Connection.open(server, parameters, id, this);
     this.#connections.set(server, connection);
     this.#join(connection);
-    if (connection.isYrmcds) this.#countYrmcds();
     try {
       const refused = channel === null ? null : await this.#listen(connection, channel, after);
       if (refused !== null) {
@@ -435,10 +435,12 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const joined = this.roster.add(connection);
     if (joined !== null) this.ctx.waitUntil(this.#joinAgain(joined));
     this.#noteSockets();
-    if (connection.isYrmcds) this.#yrmcdsConnections++;
+    if (!connection.isYrmcds) return;
+    this.#yrmcdsConnections++;
+    if (connection.isUnreported) this.#countYrmcds();
   }
 
-  /** Counts a new connection of the yrmcds protocol; one that has outlived sleep was counted when it was opened. */
+  /** Counts a connection of the yrmcds protocol, when it is opened, and again after sleep where the count was lost with it. */
   #countYrmcds(): void {
     this.#counts.tally.turn(presentMs());
     this.#counts.tally.totals[TALLY_YRMCDS_CONNECTIONS]!++;
@@ -460,6 +462,12 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     this.#noteSockets();
     if (!connection.isClosed) this.#ending.add(connection);
     connection.loseSocket();
+  }
+
+  /** What goes to the Directory has all connections that were opened. */
+  #noteReported(): void {
+    for (const connection of this.#connections.values())
+      if (connection.isUnreported) connection.noteReported();
   }
 
   /** When the next token of a connection expires. */
