@@ -498,6 +498,32 @@ describe("limits", () => {
     expect(waits).toEqual([25_000, 25_000]);
   });
 
+  it("connections are served while hundreds of thousands of subscriptions of another one are answered", async () => {
+    const many = 600_000;
+    const frame = subscribe("many");
+    const frames = new Uint8Array(many * frame.length);
+    for (let i = 0; i < many; i++) frames.set(frame, i * frame.length);
+    const door = await openSocket(PATH);
+    const other = await openSocket(PATH);
+    /** Bytes that had been answered when each message came. */
+    const answeredBefore: number[] = [];
+    await runInDurableObject(hubStub(), (hub) => {
+      const receive = hub.webSocketMessage.bind(hub);
+      hub.webSocketMessage = (...message) => {
+        const rows = hub.roster.connections().map((connection) => connection.row());
+        answeredBefore.push(rows.reduce((sum, { writeBytes }) => sum + writeBytes, 0));
+        receive(...message);
+      };
+    });
+    door.socket.send(frames);
+    await vi.waitFor(() => expect(answeredBefore).toEqual([0]), { interval: 1 });
+    await other.exchange(WHOAMI, 17);
+    expect((await door.inbox.take(many)).every((status) => status === 1)).toBe(true);
+    expect(answeredBefore).toEqual([0, expect.toSatisfy((bytes: number) => bytes < many)]);
+    await door.close();
+    await other.close();
+  });
+
   it("a connection that could not be opened leaves neither a socket nor a connection in its Hub", async () => {
     vi.spyOn(AlarmClock.prototype, "setFor").mockRejectedValueOnce(new Error("full"));
     await expect(openSocket(PATH)).rejects.toThrow(/hub_failed/);

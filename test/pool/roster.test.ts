@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import type { Memberships } from "../../src/objects/hub/memberships.ts";
 import { Roster } from "../../src/objects/hub/roster.ts";
-import type { Subscriber } from "../../src/objects/hub/subscription.ts";
+import { Subscriptions, type Subscriber } from "../../src/objects/hub/subscription.ts";
 
 it("a channel whose subscription was refused is not listed, though it was while the group was asked", async () => {
   const gate = Promise.withResolvers<void>();
@@ -10,7 +10,7 @@ it("a channel whose subscription was refused is not listed, though it was while 
   const roster = new Roster(memberships, 10);
   const connection = {
     ownChannel: "own",
-    subscriptions: new Map(),
+    subscriptions: new Subscriptions(),
     subscriptionBytesMax: 1000,
     connectedAtMs: 0,
     hasJoinedGroups: true,

@@ -17,6 +17,7 @@ import {
 import { frameEnd } from "../../wire/throttr/scanner.ts";
 import { presentMs } from "../../base/clock.ts";
 import { missingRightOfFrame, type Access } from "../../base/access.ts";
+import { turn } from "../../base/turn.ts";
 import type { Dispatch } from "../../dispatch/dispatch.ts";
 import type { Holder } from "../../dispatch/holder.ts";
 import { isThrottr, type AnyFrames, type Frames, type Sink } from "../../dispatch/sink.ts";
@@ -25,6 +26,7 @@ import type { Roster, SubscriptionChange } from "./roster.ts";
 import type { Subscriber } from "./subscription.ts";
 import {
   HUB_CALL_REPLY_BYTES_MAX,
+  OWN_PIECE_FRAMES,
   OWN_REPLY_BYTES,
   SUBSCRIBES_PENDING_MAX,
 } from "../../engine/sizes.ts";
@@ -117,6 +119,7 @@ export class ConnectionRequests {
     const layouts = layoutsOf(protocol);
     const out = new ByteWriter(Math.min(count, OWN_REPLY_BYTES));
     const pending = new Set<Promise<void>>();
+    let pieceEnd = OWN_PIECE_FRAMES;
     const { dispatch } = this.#hub;
     this.#answering = sink;
     dispatch.countRequests(frames);
@@ -133,8 +136,9 @@ export class ConnectionRequests {
         }
         at = frameEnd(layouts, bytes, at);
         const isLast = frame === count - 1;
-        if (!isLast && out.length < OWN_REPLY_BYTES && pending.size < SUBSCRIBES_PENDING_MAX)
-          continue;
+        const isPiece = frame + 1 === pieceEnd || out.length >= OWN_REPLY_BYTES;
+        if (!isLast && !isPiece && pending.size < SUBSCRIBES_PENDING_MAX) continue;
+        pieceEnd = frame + 1 + OWN_PIECE_FRAMES;
         await Promise.all(pending);
         pending.clear();
         // The reader is lost, or the connection closed: the sink has been answered, or wants no answer.
@@ -148,6 +152,8 @@ export class ConnectionRequests {
         out.reset();
         if (isLast) return;
         await sink.room();
+        // A message may have a million requests, and other connections of the Hub must not wait for all of them.
+        await turn();
         if (this.#answering !== sink) return;
       }
     } catch (error) {

@@ -21,11 +21,27 @@ export interface Subscription {
   writeBytes: number;
 }
 
-/** By channel, as a binary string. */
-export type Subscriptions = Map<string, Subscription>;
-
 // Three f64 and the length of the name.
 const ENTRY_HEADER_BYTES = 25;
+
+/** By channel, as a binary string. */
+export class Subscriptions extends Map<string, Subscription> {
+  /** Bytes that they take packed. A sum, as one message of a client may ask for a million subscriptions beyond the limit. */
+  packedBytes = 0;
+
+  override set(channel: string, subscription: Subscription): this {
+    if (!this.has(channel)) this.packedBytes += packedBytesOf(channel);
+    return super.set(channel, subscription);
+  }
+
+  override delete(channel: string): boolean {
+    const isDeleted = super.delete(channel);
+    if (isDeleted) this.packedBytes -= packedBytesOf(channel);
+    return isDeleted;
+  }
+}
+
+const packedBytesOf = (channel: string): number => ENTRY_HEADER_BYTES + channel.length;
 
 /** A connection as the Hub's lists of subscribers know it. */
 export interface Subscriber {
@@ -65,9 +81,7 @@ export function addSubscription(
   channel: string,
   sinceMs: number,
 ): Subscription | null {
-  let bytes = ENTRY_HEADER_BYTES + channel.length;
-  for (const name of subscriptions.keys()) bytes += ENTRY_HEADER_BYTES + name.length;
-  if (bytes > subscriptionBytesMax) return null;
+  if (subscriptions.packedBytes + packedBytesOf(channel) > subscriptionBytesMax) return null;
   const subscription = { sinceMs, readBytes: 0, writeBytes: 0 };
   subscriptions.set(channel, subscription);
   return subscription;
@@ -75,7 +89,7 @@ export function addSubscription(
 
 /** Binary and without padding: an attachment has 16 KiB, and more subscriptions fit than of JSON. */
 export function packSubscriptions(subscriptions: Subscriptions): Uint8Array {
-  const out = new ByteWriter(256);
+  const out = new ByteWriter(subscriptions.packedBytes);
   for (const [channel, { sinceMs, readBytes, writeBytes }] of subscriptions) {
     const at = out.reserve(ENTRY_HEADER_BYTES);
     out.view.setFloat64(at, sinceMs);
@@ -90,7 +104,7 @@ export function packSubscriptions(subscriptions: Subscriptions): Uint8Array {
 /** The inverse of `packSubscriptions`. */
 export function unpackSubscriptions(packed: Uint8Array): Subscriptions {
   const view = new DataView(packed.buffer, packed.byteOffset, packed.byteLength);
-  const subscriptions: Subscriptions = new Map();
+  const subscriptions = new Subscriptions();
   for (let at = 0; at < packed.length;) {
     const length = view.getUint8(at + 24);
     subscriptions.set(binaryString(packed, at + ENTRY_HEADER_BYTES, length), {

@@ -227,6 +227,7 @@ function connections(random: Random): Partial<Sizes> {
   return {
     SUBSCRIBES_PENDING_MAX: whole(random, 1, 8),
     OWN_REPLY_BYTES: whole(random, 16, 1024),
+    OWN_PIECE_FRAMES: whole(random, 1, 64),
     HUB_PENDING_BYTES_MAX: pendingMax,
     HUB_PENDING_BYTES_LITTLE: whole(random, 1024, Math.min(65_536, pendingMax)),
     // An attachment has room for 1,024 bytes of a frame.
