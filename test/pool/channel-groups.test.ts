@@ -306,6 +306,21 @@ describe("a group on a full disk", () => {
     });
   });
 
+  it("a group that is cleared while the disk refuses a part of it has everything that it had", async () => {
+    const stub = groupOf(freshNamespace(), "c");
+    await runInDurableObject(stub, async (_, { storage }) => {
+      const exec = (query: string, ...bindings: SqlStorageValue[]): unknown => {
+        if (query === "DROP TABLE numbers")
+          throw new Error("database or disk is full: SQLITE_FULL");
+        return storage.sql.exec(query, ...bindings);
+      };
+      const store = new GroupStore(onDisk(storage, exec));
+      store.write("INSERT INTO joins VALUES (?, ?)", blobOf("c"), "hub");
+      await expect(store.clear(false)).rejects.toThrow(/SQLITE_FULL/);
+      expect(new GroupStore(storage).rows("SELECT hub FROM joins")).toEqual([{ hub: "hub" }]);
+    });
+  });
+
   it("a listener that comes back gets the messages before and after a publication that the disk has refused", async () => {
     const stub = groupOf(freshNamespace(), "c");
     await runInDurableObject(stub, async (_, state) => {

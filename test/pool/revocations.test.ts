@@ -552,20 +552,29 @@ it.each([
 const toldAll = async () => ({ after: null, missed: [] });
 
 it("a revocation that a full disk has refused is not in the list until it is repeated and stored", async () => {
-  const stored = new Map<string, unknown>();
-  let isFull = true;
-  const put = (key: string, value: unknown): void => {
-    if (isFull) throw new Error("database or disk is full: SQLITE_FULL");
-    stored.set(key, value);
-  };
-  const kv = { get: (key: string) => stored.get(key), put };
-  const storage = { kv, setAlarm: async () => {} } as unknown as DurableObjectStorage;
-  const tokens = new RevokedTokens(storage, toldAll);
-  const id = freshId();
-  await expect(tokens.revoke(id, null)).rejects.toThrow(/SQLITE_FULL/);
-  expect(tokens.isStored).toBe(false);
-  isFull = false;
-  expect(await tokens.revoke(id, null)).toBe(true);
-  const { list } = new RevokedTokens(storage, toldAll);
-  expect(list.tokens.map((token) => token.id)).toEqual([id]);
+  await runInDurableObject(directory("full"), async (_, { storage }) => {
+    /** Rows that the disk still takes. */
+    let room = 0;
+    const put = (key: string, value: unknown): void => {
+      if (room-- <= 0) throw new Error("database or disk is full: SQLITE_FULL");
+      storage.kv.put(key, value);
+    };
+    const disk = {
+      kv: { get: (key: string) => storage.kv.get(key), put },
+      transactionSync: (work: () => void) => storage.transactionSync(work),
+      setAlarm: async () => {},
+    } as unknown as DurableObjectStorage;
+    const tokens = new RevokedTokens(disk, toldAll);
+    const id = freshId();
+    for (const rows of [0, 1]) {
+      room = rows;
+      await expect(tokens.revoke(id, null)).rejects.toThrow(/SQLITE_FULL/);
+      expect(tokens.isStored).toBe(false);
+      expect(new RevokedTokens(disk, toldAll).isStored).toBe(false);
+    }
+    room = Infinity;
+    expect(await tokens.revoke(id, null)).toBe(true);
+    const { list } = new RevokedTokens(disk, toldAll);
+    expect(list.tokens.map((token) => token.id)).toEqual([id]);
+  });
 });

@@ -85,9 +85,12 @@ export class GroupStore {
     if (isAll) {
       await this.storage.deleteAll();
     } else if (this.#head !== null) {
-      for (const table of ["joins", "numbers", "messages"])
-        this.storage.sql.exec(`DROP TABLE ${table}`);
-      this.storage.kv.delete(HEAD);
+      // All or nothing: a group with a head and without its tables could not start again.
+      this.storage.transactionSync(() => {
+        for (const table of ["joins", "numbers", "messages"])
+          this.storage.sql.exec(`DROP TABLE ${table}`);
+        this.storage.kv.delete(HEAD);
+      });
     }
     this.#head = null;
   }

@@ -141,8 +141,11 @@ export class RevokedTokens {
   async #change(list: Revocations): Promise<void> {
     const changedAtMs = presentMs();
     const telling: Telling = { changedAtMs, dueAtMs: changedAtMs, isAgain: false, after: null };
-    this.#storage.kv.put(LIST, list);
-    this.#storage.kv.put(TELLING, telling);
+    // A list that is in force without it would leave connections of the token open, though its change has failed.
+    this.#storage.transactionSync(() => {
+      this.#storage.kv.put(LIST, list);
+      this.#storage.kv.put(TELLING, telling);
+    });
     // Known only once it is written: a full disk refuses it, and a change that is repeated must be written then.
     this.#list = list;
     await this.#storage.setAlarm(changedAtMs);
