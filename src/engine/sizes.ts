@@ -275,6 +275,8 @@ export const PUBLISH_CALL_BYTES_MAX = 4 << 20;
 export const OWN_NAMESPACES_MAX = 1024;
 /** Messages that wait for a Hub that is slow; more are lost to it. */
 export const SLOW_HUB_QUEUE_BYTES_MAX = 8 << 20;
+/** What the messages of one publication that wait for a Hub take beside their bytes: objects and promises, as measured. */
+export const WAITING_DELIVERY_BYTES = 768;
 /** As many wait for any Hub: their publishers wait, too. */
 export const HUB_QUEUE_BYTES_MAX = 48 << 20;
 /** Calls under way to a Hub of release 0.4, which takes one channel in each. */

@@ -7,6 +7,7 @@ import {
 } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { Courier } from "../../src/objects/channel/courier.ts";
 import { Group } from "../../src/objects/channel/group.ts";
 import { GroupNumbers, KEPT_MS, type Numbered } from "../../src/objects/channel/group-numbers.ts";
 import { GROUP_KEPT_BYTES_MAX, REPLAY_CHUNK_BYTES_MAX } from "../../src/engine/sizes.ts";
@@ -178,6 +179,28 @@ describe("a full group", () => {
     expect(hex(await door.exchange(U16.publish("c"), 1))).toBe("00");
     await door.close();
   });
+});
+
+it("publications without a payload that wait for a Hub take no more memory than others", async () => {
+  const lost = vi.spyOn(console, "warn").mockImplementation(() => {});
+  const stub = { deliverAll: async () => await new Promise<never>(() => {}) };
+  const host = {
+    name: "group",
+    env: { ...env, HUB: { getByName: () => stub } } as unknown as Env,
+    waitUntil: () => {},
+    onDenied: () => {},
+    onIdle: () => {},
+  };
+  const courier = new Courier(host, "default/XXX/0");
+  const bytes = publicationsOf("c", messageOf(""));
+  const member = { courier, joins: 0, life: null };
+  const send = async (): Promise<unknown> =>
+    await courier.send([{ channel: "c", member, bytes, count: 1 }]);
+  expect(await send()).toBe(null);
+  // The Hub is slow now: each publication that waits takes 800 bytes, and all together at most 8 MiB.
+  for (let sent = 0; sent < 12_000; sent++) void send();
+  expect(lost.mock.calls.length).toBeGreaterThan(0);
+  expect(lost.mock.calls.length).toBeLessThan(2000);
 });
 
 describe("an old copy of a Hub, which a partition has cut off", () => {

@@ -20,6 +20,7 @@ import {
   JOINS_VERIFIED_AT_ONCE,
   SINGLE_CALLS_MAX,
   SLOW_HUB_QUEUE_BYTES_MAX,
+  WAITING_DELIVERY_BYTES,
 } from "../../engine/sizes.ts";
 
 /** A Hub that takes longer is not waited for until it has answered. */
@@ -102,7 +103,10 @@ export class Courier {
    */
   async send(consignments: readonly Consignment[]): Promise<Uint32Array | null> {
     const count = consignments.reduce((sum, consignment) => sum + consignment.count, 0);
-    const bytes = consignments.reduce((sum, consignment) => sum + consignment.bytes.length, 0);
+    const bytes = consignments.reduce(
+      (sum, consignment) => sum + consignment.bytes.length,
+      WAITING_DELIVERY_BYTES,
+    );
     if (this.#lane.queuedBytes > (this.#isSlow ? SLOW_HUB_QUEUE_BYTES_MAX : HUB_QUEUE_BYTES_MAX)) {
       logWarning("hub_slow", { channel: this.#host.name, hub: this.hub, lost: count });
       return null;

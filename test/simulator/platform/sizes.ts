@@ -227,7 +227,6 @@ function connections(random: Random): Partial<Sizes> {
   return {
     SUBSCRIBES_PENDING_MAX: whole(random, 1, 8),
     OWN_REPLY_BYTES: whole(random, 16, 1024),
-    OWN_PIECE_FRAMES: whole(random, 1, 64),
     HUB_PENDING_BYTES_MAX: pendingMax,
     HUB_PENDING_BYTES_LITTLE: whole(random, 1024, Math.min(65_536, pendingMax)),
     // An attachment has room for 1,024 bytes of a frame.
@@ -239,6 +238,7 @@ function connections(random: Random): Partial<Sizes> {
     READ_BYTES_PER_MS: whole(random, 256, 16_384),
     AHEAD_BYTES_MAX: whole(random, 16_384, silentMax),
     TALLIES_STORE_DELAY_MS: whole(random, 10, 2000),
+    OWN_PIECE_FRAMES: whole(random, 1, 64),
   };
 }
 
@@ -265,6 +265,7 @@ function channels(random: Random): Partial<Sizes> {
     SHARD_REST_MS: whole(random, 10, 5000),
     HISTORY_GATHER_MS: whole(random, 10, 2000),
     NAMESPACES_TOLD_AT_ONCE: whole(random, 1, 4),
+    WAITING_DELIVERY_BYTES: whole(random, 1, 64),
   };
 }
 
