@@ -13,7 +13,7 @@ import { DirectoryCounts } from "../../src/objects/channel/directory-counts.ts";
 import type { History } from "../../src/wire/history.ts";
 import type { Overview } from "../../src/wire/overview.ts";
 import worker from "../../src/worker/index.ts";
-import { openSocket } from "../support/pool/doors.ts";
+import { openSocket, type SocketDoor } from "../support/pool/doors.ts";
 import { bytesOfHex } from "../support/pool/reading.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { calling, expectProblem, freshNamespace } from "../support/pool/v1-calls.ts";
@@ -210,6 +210,35 @@ describe("the last hour", () => {
     pass(MINUTE_MS);
     expect((await overview()).requests.byName["whoami"]!.total).toBe(1);
     expect((await history()).minutes.map(({ requests }) => requests)).toEqual([1]);
+  });
+
+  it("a Hub that counts anew while its report still hangs has all its counts in the last hour", async () => {
+    const { ns, headers, history } = await newSpace();
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    const reports = vi.spyOn(Directory.prototype, "report");
+    const open = async (): Promise<SocketDoor> => await openSocket("/throttr/7.3/uint16", headers);
+    const ask = async (socket: SocketDoor, times: number): Promise<void> => {
+      for (let i = 0; i < times; i++) await socket.exchange(bytesOfHex("18"), 17);
+    };
+    const left = async (): Promise<void> =>
+      await vi.waitFor(async () => expect(await directoryOf(ns).hubs()).toEqual([]), 8000);
+    const first = await open();
+    await ask(first, 5);
+    await vi.waitFor(() => expect(reports).toHaveBeenCalledTimes(1), 5000);
+    pass(MINUTE_MS);
+    reports.mockImplementationOnce(async () => await new Promise<never>(() => {}));
+    await ask(first, 1);
+    await vi.waitFor(() => expect(reports).toHaveBeenCalledTimes(2), 5000);
+    await first.close();
+    await left();
+    const second = await open();
+    await ask(second, 1);
+    await vi.waitFor(() => expect(reports).toHaveBeenCalledTimes(3), 5000);
+    await ask(second, 1);
+    await second.close();
+    await left();
+    pass(MINUTE_MS);
+    expect((await history()).minutes.map(({ requests }) => requests)).toEqual([5, 3]);
   });
 
   it("the last hour needs the scope admin", async () => {

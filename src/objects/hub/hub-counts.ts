@@ -38,7 +38,7 @@ export class HubCounts {
   readonly #reporter: MinuteReporter | null;
   /** Since when the tally counts, ms since the epoch. */
   #sinceMs = presentMs();
-  /** The reports under way, and the sums before the first of them; null when there are none. */
+  /** The reports under way of what is counted now, and the sums before the first of them; null when there are none. */
   #reporting: { readonly base: Sums; readonly answered: Promise<void> } | null = null;
 
   constructor(env: Environment, hub: CountedHub) {
@@ -102,7 +102,7 @@ export class HubCounts {
   }
 
   /**
-   * Resolves when no report is under way. The Directory is not kept waiting for one that hangs: the last report has what it said,
+   * Resolves when no report is waited for. The Directory is not kept waiting for one that hangs: the last report has what it said,
    * and the Directory drops it where it comes behind that.
    */
   async #reported(): Promise<void> {
@@ -111,6 +111,7 @@ export class HubCounts {
     } catch (error) {
       logWarning("report_failed", { object: this.#hub.name, error: String(error) });
       if (this.#reporting !== null) this.#reporter?.repeatFrom(this.#reporting.base);
+      this.#reporting = null;
     }
   }
 }
