@@ -9,6 +9,8 @@ import { settingsFor } from "./mount.ts";
 /** What every request is executed with. It belongs to one request, as the tally flushes through its context. */
 export interface Caller {
   readonly env: Environment;
+  /** Of the request: it keeps alive what must run to its end. */
+  readonly ctx: Pick<ExecutionContext, "waitUntil">;
   readonly settings: Settings;
   readonly access: Access;
   /** Counts requests that no shard counts. */
@@ -22,5 +24,5 @@ export function callerOf(
   access: Access,
 ): Caller {
   const requestTally = DoorTally.of(env, ctx, access.namespace);
-  return { env, settings: settingsFor(ctx, readSettings(env)), access, requestTally };
+  return { env, ctx, settings: settingsFor(ctx, readSettings(env)), access, requestTally };
 }

@@ -21,6 +21,7 @@ import type {
 } from "../wire/edge/service.ts";
 import type { Caller } from "./caller.ts";
 import { exchange, execute, executeOne } from "./execute.ts";
+import { inOrder } from "./in-order.ts";
 import { withNewLeaseId, withNewReservationId } from "./new-ids.ts";
 
 /** All calls but HTTP. */
@@ -66,7 +67,8 @@ export function defineCalls<Instance extends object>(
   const define = (name: string, call: AnyCall): void => {
     const value = async function (this: Instance, ...given: never[]): Promise<unknown> {
       try {
-        return await call(callerOf(this), ...given);
+        const caller = callerOf(this);
+        return await inOrder(caller.ctx, call(caller, ...given));
       } catch (error) {
         // An error whose message begins with the code: the runtime may carry nothing but the message to another Worker.
         throw ThrottrError.from(error);

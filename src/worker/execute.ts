@@ -83,10 +83,7 @@ async function collect(caller: Caller, runs: readonly Frames[]): Promise<Uint8Ar
   return await collected.replies;
 }
 
-/**
- * Collects replies. It has a reader for as long as it lives: the runtime ends a call whose caller has gone, and with it
- * everything here.
- */
+/** Collects replies. Its doors are not told that a caller has gone, so it has a reader for as long as it lives. */
 class Collected implements RunSink {
   /** All replies, joined, when the last has come. */
   readonly replies: Promise<Uint8Array>;

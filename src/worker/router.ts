@@ -30,6 +30,7 @@ import { credentialsOf, subprotocolsOf } from "./credentials.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { assertHealthy } from "./health.ts";
 import { locationOf, openConnection, type Entrance } from "./hubs.ts";
+import { inOrder } from "./in-order.ts";
 import { openLive } from "./live.ts";
 import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
 import type { Metric } from "./metrics/exposition.ts";
@@ -113,6 +114,13 @@ router.use(async (c, next) => {
   await next();
 });
 
+// A request that may write runs to its end. Otherwise the runtime would stop its code where it waits when the client has
+// gone: some of its writes would be applied, and others not.
+router.use(async (c, next) => {
+  const { method } = c.req;
+  await (method === "GET" || method === "HEAD" ? next() : inOrder(c.executionCtx, next()));
+});
+
 /** The paths on which HEAD is refused, with the methods that they have. */
 const HEADLESS = [
   { path: /^\/(?:throttr|channels)\//, methods: ["GET", "POST"] },
@@ -164,7 +172,7 @@ router.on("POST", THROTTR_PATHS, readBody("BODY_BYTES_MAX", "a body"));
 router.on("POST", THROTTR_PATHS, async (c) => {
   const { access, body } = c.var;
   const caller = callerOf(c.env, c.executionCtx, access);
-  return await answerBody(caller, protocolOf(c), body, c.req.raw.signal, c.executionCtx);
+  return await answerBody(caller, protocolOf(c), body, c.req.raw.signal);
 });
 
 // GET is what a WebSocket handshake is made of; a GET without `Upgrade` gets a 426 that says what to send.

@@ -19,9 +19,8 @@ export async function answerBody(
   protocol: Protocol,
   body: Uint8Array,
   signal: AbortSignal,
-  ctx: Pick<ExecutionContext, "waitUntil">,
 ): Promise<Response> {
-  const { settings, access } = caller;
+  const { env, ctx, settings, access } = caller;
   const runs = findRuns(protocol, body, settings.FRAME_BYTES_MAX, access);
   // An empty body is a message without frames, and has no replies.
   if (runs.length === 0) return new Response(null, { headers: REPLY_HEADERS });
@@ -30,7 +29,7 @@ export async function answerBody(
     stallTimeoutMs: settings.STALL_TIMEOUT_MS,
     assertAccess: async () => {
       assertNotExpired(access);
-      await assertNotRevoked(caller.env, ctx, access);
+      await assertNotRevoked(env, ctx, access);
     },
   });
   // The runtime ends a request whose client has gone, unless something is waited for.
