@@ -5,7 +5,7 @@
  * check, and learns nothing but which paths exist. The JSON routes of `/v1` are in `v1/`.
  */
 import { variableName } from "../base/deployment.ts";
-import { Hono, type Context } from "hono";
+import { Hono, type Context, type MiddlewareHandler } from "hono";
 import { cors } from "hono/cors";
 import type { Access } from "../base/access.ts";
 import { logError } from "../base/log.ts";
@@ -46,7 +46,7 @@ import { authenticate, type Reach } from "./token.ts";
 import { liveQuery } from "./v1/overview.ts";
 import { readQuery } from "./v1/request.ts";
 import { assertScopes, serveJson } from "./v1/serve.ts";
-import { assertHost, assertOrigin, isListedOrigin } from "./web-pages.ts";
+import { assertHost, assertOrigin, assertUrl, isListedOrigin } from "./web-pages.ts";
 
 type AppContext = Context<App>;
 
@@ -108,6 +108,7 @@ router.use(
 
 router.use(async (c, next) => {
   const settings = readSettings(c.env);
+  assertUrl(c.req.url);
   // A request over a binding was made by a Worker, which may put any host into the URL.
   if (trustedAccess(c.executionCtx) === undefined) assertHost(c.req.url, settings);
   assertOrigin(c.req.header("origin"), c.req.url, settings);
@@ -121,21 +122,14 @@ router.use(async (c, next) => {
   await (method === "GET" || method === "HEAD" ? next() : inOrder(c.executionCtx, next()));
 });
 
-/** The paths on which HEAD is refused, with the methods that they have. */
-const HEADLESS = [
-  { path: /^\/(?:throttr|channels)\//, methods: ["GET", "POST"] },
-  { path: /^\/(?:yrmcds\/|v1\/overview\/live$)/, methods: ["GET"] },
-];
-
-// Hono answers HEAD by running the GET route. On these paths GET opens a stream or a socket that would stay open.
-router.use(async (c, next) => {
-  if (c.req.method !== "HEAD") return await next();
-  const headless = HEADLESS.find(({ path }) => path.test(c.req.path));
-  if (headless === undefined) return await next();
-  const { methods } = headless;
-  const detail = `This route does not support HEAD. Allowed methods: ${methods.join(", ")}`;
-  return methodNotAllowed(methods, detail);
-});
+/**
+ * Hono answers HEAD by running the handler of GET. One that opens a stream or a socket, which would stay open, lets it pass
+ * to the route behind it, which refuses other methods.
+ */
+const unlessHead =
+  (handler: (c: AppContext) => Promise<Response>): MiddlewareHandler<App> =>
+  async (c, next) =>
+    c.req.method === "HEAD" ? await next() : await handler(c);
 
 // Without a token, as load balancers have none.
 router.get("/health", async (c) => {
@@ -176,31 +170,39 @@ router.on("POST", THROTTR_PATHS, async (c) => {
 });
 
 // GET is what a WebSocket handshake is made of; a GET without `Upgrade` gets a 426 that says what to send.
-router.on("GET", THROTTR_PATHS, async (c) => {
-  const protocol = protocolOf(c);
-  const access = await accessOf(c);
-  return await openWebSocket(
-    c,
-    protocol,
-    access,
-    "GET opens a WebSocket; to send frames over HTTP, use POST",
-  );
-});
+router.on(
+  "GET",
+  THROTTR_PATHS,
+  unlessHead(async (c) => {
+    const protocol = protocolOf(c);
+    const access = await accessOf(c);
+    return await openWebSocket(
+      c,
+      protocol,
+      access,
+      "GET opens a WebSocket; to send frames over HTTP, use POST",
+    );
+  }),
+);
 
 /** A form of the protocol has a path of its own, as a WebSocket has no port to tell forms apart by. */
 const YRMCDS_PATHS = ["/yrmcds/counter", "/yrmcds/counter/:form"];
 
-router.on("GET", YRMCDS_PATHS, async (c) => {
-  const protocol = yrmcdsProtocolOf(c);
-  const access = await accessOf(c);
-  assertMayCount(access);
-  return await openWebSocket(
-    c,
-    protocol,
-    access,
-    "GET opens a WebSocket; semaphores over HTTP are at /v1/semaphores",
-  );
-});
+router.on(
+  "GET",
+  YRMCDS_PATHS,
+  unlessHead(async (c) => {
+    const protocol = yrmcdsProtocolOf(c);
+    const access = await accessOf(c);
+    assertMayCount(access);
+    return await openWebSocket(
+      c,
+      protocol,
+      access,
+      "GET opens a WebSocket; semaphores over HTTP are at /v1/semaphores",
+    );
+  }),
+);
 
 // After the routes themselves, as Hono takes the first that matches: what comes here has another method.
 for (const path of YRMCDS_PATHS) {
@@ -280,16 +282,19 @@ router.post("/channels/:channel{[^]+}", async (c) => {
   return c.json(await publishMessage(caller, channel, body));
 });
 
-router.get("/channels/:channel{[^]+}", async (c) => {
-  const channel = channelOf(c.req.url);
-  const access = await accessOf(c);
-  // A browser sends the header only when it reconnects by itself; a page that opens a new `EventSource` can set the
-  // query alone.
-  const after = c.req.header("last-event-id") ?? c.req.query("lastEventId") ?? null;
-  const opened = await openListener(entranceOf(c), access, { channel, after, ip: ipOf(c) });
-  if (typeof opened === "number") throw connectionRefused(opened);
-  return opened;
-});
+router.get(
+  "/channels/:channel{[^]+}",
+  unlessHead(async (c) => {
+    const channel = channelOf(c.req.url);
+    const access = await accessOf(c);
+    // A browser sends the header only when it reconnects by itself; a page that opens a new `EventSource` can set the
+    // query alone.
+    const after = c.req.header("last-event-id") ?? c.req.query("lastEventId") ?? null;
+    const opened = await openListener(entranceOf(c), access, { channel, after, ip: ipOf(c) });
+    if (typeof opened === "number") throw connectionRefused(opened);
+    return opened;
+  }),
+);
 
 router.all("/channels/:channel{[^]+}", () =>
   methodNotAllowed(
@@ -315,11 +320,14 @@ async function askMetrics(c: AppContext): Promise<Metric[]> {
 }
 
 // Not among the routes of `v1/`, whose answers are whole: this one stays open.
-router.get("/v1/overview/live", async (c) => {
-  const watcher = await watcherOf(c);
-  const { intervalMs } = readQuery(liveQuery, c.req.raw);
-  return await openLive(watcher, intervalMs);
-});
+router.get(
+  "/v1/overview/live",
+  unlessHead(async (c) => {
+    const watcher = await watcherOf(c);
+    const { intervalMs } = readQuery(liveQuery, c.req.raw);
+    return await openLive(watcher, intervalMs);
+  }),
+);
 
 // A known path with another method is a 405 and not a 404.
 for (const path of ["/metrics", "/v1/overview/live"]) {

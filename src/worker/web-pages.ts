@@ -57,6 +57,17 @@ export function assertOrigin(origin: string | undefined, url: string, settings: 
 }
 
 /**
+ * Refuses a request whose `Host` is not the name of a host, so that its URL is invalid. Cloudflare lets none through; the
+ * runtime alone does.
+ *
+ * @throws ThrottrError `host_not_allowed`
+ */
+export function assertUrl(url: string): void {
+  if (URL.canParse(url)) return;
+  throw new ThrottrError("host_not_allowed", "Host: expected the name of a host");
+}
+
+/**
  * Refuses a name that is not one of the server's, if `HOSTS` lists any. A deployed Worker needs no such list:
  * Cloudflare routes by name.
  *

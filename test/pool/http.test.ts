@@ -249,6 +249,19 @@ describe("refusals", () => {
     }
   });
 
+  it.each([
+    ["/throttr/7.3/uint128", "protocol_unknown"],
+    ["/throttr/8", "protocol_unknown"],
+    ["/yrmcds/counter/tomorrow", "protocol_unknown"],
+    ["/channels/", "not_found"],
+  ])("GET, HEAD and PUT of %s get 404", async (path, code) => {
+    for (const method of ["GET", "PUT"]) {
+      await expectProblem(await server.fetch(`http://localhost${path}`, { method }), 404, code);
+    }
+    const head = await server.fetch(`http://localhost${path}`, { method: "HEAD" });
+    expect(head.status).toBe(404);
+  });
+
   it("a variable out of its range is a 500 that names it", async () => {
     const response = await fetchWith({ SHARDS: "1000" }, "/throttr/7.3/uint16", {
       method: "POST",

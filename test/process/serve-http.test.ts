@@ -170,6 +170,19 @@ it("an open server on loopback answers loopback host names only", async () => {
   }
 });
 
+it.each(["GET", "POST"])(
+  "a %s whose Host is not the name of a host is refused, and is not an error of the server",
+  async (method) => {
+    for (const host of ["a b", "%", "[", "localhost:99999"]) {
+      using http = await RawHttp.open(server.url);
+      http.send(`${method} /v1/limits`, { host, "content-length": "0" });
+      expect(await http.head()).toMatch(/^HTTP\/1\.1 421 /);
+      expect(await http.text("}")).toContain('"code":"host_not_allowed"');
+    }
+    expect(server.errors).not.toContain("Invalid URL");
+  },
+);
+
 it("aborted uploads are not errors of the server, and give their room back", async () => {
   // More than there is room for, were it not given back.
   for (let i = 0; i < 28; i++) {

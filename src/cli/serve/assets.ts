@@ -127,6 +127,7 @@ const detours = new Map(${json(assets.flatMap(({ path, detours }) => detours.map
 
 function assetOf(request) {
   if (request.method !== "GET" && request.method !== "HEAD") return null;
+  if (!URL.canParse(request.url)) return null;
   const { pathname, search } = new URL(request.url);
   const location = detours.get(pathname);
   if (location !== undefined) {
