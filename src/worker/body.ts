@@ -11,6 +11,7 @@ import { readSettings, type Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
 import { inOrder } from "./in-order.ts";
+import { assertInForce } from "./revocations.ts";
 import { BODY_PART_BYTES, BODY_ROOM_BYTES } from "../engine/sizes.ts";
 
 /** How many timeouts a body may take in all, beside the time for its bytes. */
@@ -22,11 +23,11 @@ const BYTES_PER_MS_MIN = 16;
 let unfinishedBytes = 0;
 
 /**
- * Reads the body of a request into `c.var.body`.
+ * Reads the body of a request into `c.var.body`. The access in `c.var.access` must still be in force at its end.
  *
  * @param variable the variable with its limit
  * @param what the body's name in messages, such as `a message`
- * @throws ThrottrError `body_too_large`, 408 `body_timeout`, 400 `body_aborted`, 503 `bodies_max`
+ * @throws ThrottrError `body_too_large`, 408 `body_timeout`, 400 `body_aborted`, 503 `bodies_max`; as `assertInForce`
  */
 export function readBody(
   variable: "BODY_BYTES_MAX" | "FRAME_BYTES_MAX",
@@ -45,6 +46,7 @@ export function readBody(
     // The bytes of a body that is being read are counted.
     const whole = inOrder(c.executionCtx, readWhole(body, what, bytesMax, settings));
     c.set("body", await whole);
+    await assertInForce(c.env, c.executionCtx, c.var.access);
     await next();
   };
 }

@@ -8,6 +8,7 @@ import { orIfUnknown } from "../base/unknown-method.ts";
 import { NO_REVOCATIONS } from "../engine/revocations.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { READ_TIMEOUT_MS, RevocationCopies } from "./revocation-copies.ts";
+import { assertNotExpired } from "./token.ts";
 
 /** Of this isolate. */
 const copies = new RevocationCopies();
@@ -50,6 +51,20 @@ export async function assertNotRevoked(
 ): Promise<void> {
   if (!(await isRevoked(env, access, (work) => ctx.waitUntil(work)))) return;
   throw new ThrottrError("token_revoked", "the token was revoked: send another one");
+}
+
+/**
+ * Checks that an access which was given before is still in force: a client decides how long a body or a response takes.
+ *
+ * @throws ThrottrError `token_expired`, `token_revoked`
+ */
+export async function assertInForce(
+  env: Environment,
+  ctx: Pick<ExecutionContext, "waitUntil">,
+  access: Access,
+): Promise<void> {
+  assertNotExpired(access);
+  await assertNotRevoked(env, ctx, access);
 }
 
 /** This isolate reads the list of a namespace again before it accepts another token of it. */

@@ -2,10 +2,9 @@
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import type { Caller } from "./caller.ts";
 import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
-import { assertNotRevoked } from "./revocations.ts";
+import { assertInForce } from "./revocations.ts";
 import { sendRuns } from "./run-sequence.ts";
 import { findRuns } from "./runs.ts";
-import { assertNotExpired } from "./token.ts";
 import { HTTP_CALL_REPLY_BYTES_MAX } from "../engine/sizes.ts";
 
 /**
@@ -27,10 +26,7 @@ export async function answerBody(
   const sink = new ResponseSink({
     signal,
     stallTimeoutMs: settings.STALL_TIMEOUT_MS,
-    assertAccess: async () => {
-      assertNotExpired(access);
-      await assertNotRevoked(env, ctx, access);
-    },
+    assertAccess: async () => await assertInForce(env, ctx, access),
   });
   // The runtime ends a request whose client has gone, unless something is waited for.
   ctx.waitUntil(sink.ended);

@@ -13,13 +13,15 @@ import { hex, subscribe, U16, unsubscribe } from "../support/frames/index.ts";
 import { get, openSocket, type SocketDoor } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
-import { calling, expectProblem, fieldsOf, type Calling } from "../support/pool/v1-calls.ts";
+import { calling, expectProblem, fieldsOf, gotOf, type Calling } from "../support/pool/v1-calls.ts";
 
 const WS = "/throttr/7.3/uint16";
 const LIST = "/v1/tokens/revocations";
 const REVOKED = { code: 1008, reason: expect.stringMatching(/^token_revoked: /) as string };
 
 const server = exports.default as unknown as Fetcher;
+
+const encoder = new TextEncoder();
 
 let namespaces = 0;
 const freshName = (): string => `revoked-${++namespaces}`;
@@ -61,6 +63,12 @@ async function expectOpen(door: SocketDoor): Promise<void> {
   expect(hex(await door.exchange(U16.query("a"), 1))).toBe("00");
 }
 
+/** Lets time pass for tokens, and no timer run. */
+function pass(ms: number): Promise<void> {
+  vi.useFakeTimers({ now: Date.now() + ms, toFake: ["Date"] });
+  return Promise.resolve();
+}
+
 describe("a revoked token over HTTP", () => {
   it("a token that is revoked by its ID is refused, and no other one", async () => {
     const ns = freshName();
@@ -74,6 +82,36 @@ describe("a revoked token over HTTP", () => {
       expectProblem(await (await callsOf(claims))("GET", "/v1/counters/a"), "key_absent");
     }
   });
+
+  it.each([
+    ["POST", "/throttr/7.3/uint16", U16.insert("a", 1)],
+    ["PUT", "/v1/counters/a", encoder.encode('{"quota": 1, "ttlMs": 60000}')],
+    ["POST", "/channels/a", encoder.encode("m")],
+  ])(
+    "a %s of %s is refused if its token is revoked, or expires, while its body arrives",
+    async (method, path, body) => {
+      const ns = freshName();
+      const jti = freshId();
+      const ending: [Claims, () => Promise<void>, string][] = [
+        [{ ns, jti }, () => revoke(ns, { id: jti }), "token_revoked"],
+        [{ ns, exp: nowS() + 60 }, () => pass(61_000), "token_expired"],
+      ];
+      for (const [claims, end, code] of ending) {
+        const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+        const headers = await bearerOf(claims);
+        const init = { method, headers, body: readable };
+        const answer = server.fetch(`http://localhost${path}`, init);
+        const writer = writable.getWriter();
+        await writer.write(body);
+        await end();
+        await writer.close();
+        expectProblem(await gotOf(await answer), code);
+      }
+      vi.useRealTimers();
+      const call = await callsOf({ ns });
+      expectProblem(await call("GET", "/v1/counters/a"), "key_absent");
+    },
+  );
 
   it("all tokens that were issued before a moment are refused, and those that don't say when", async () => {
     const ns = freshName();
