@@ -6,8 +6,8 @@
  * rather than kept. A client that has gone, or does not read, ends the response; of its requests only those that write
  * are executed from then on.
  *
- * An isolate serves many requests in 128 MB, and one client that does not read holds what was replied to it: hence the
- * three limits below, for one response, for all, and for how long.
+ * An isolate serves many requests in 128 MB, and one client that does not read holds what was replied to it, and the body
+ * of its request, whose other runs wait for room: hence the three limits below, for one response, for all, and for how long.
  */
 import { stopwatchMs } from "../base/clock.ts";
 import { reportFailure } from "../base/failure.ts";
@@ -34,6 +34,8 @@ const waiting = new Set<ResponseSink>();
 export interface ResponseSinkOptions {
   /** Aborts when the client has gone. */
   readonly signal: AbortSignal;
+  /** Bytes of the request, which are in memory until all of it is executed. */
+  readonly bodyBytes: number;
   /** How long a client may leave its replies unread. */
   readonly stallTimeoutMs: number;
   /** Rejects once the caller may do nothing any more: its client decides how long a response takes. */
@@ -54,6 +56,8 @@ export class ResponseSink implements RunSink {
   readonly #startedAtMs = stopwatchMs();
   /** Bytes of replies that are held in memory. */
   heldBytes = 0;
+  /** The same of the request. */
+  #bodyBytes: number;
   /** Replies that no write has taken yet. */
   #held: Uint8Array[] = [];
   /**
@@ -74,7 +78,7 @@ export class ResponseSink implements RunSink {
    */
   #isLost = false;
 
-  constructor({ signal, stallTimeoutMs, assertAccess }: ResponseSinkOptions) {
+  constructor({ signal, bodyBytes, stallTimeoutMs, assertAccess }: ResponseSinkOptions) {
     const { promise, resolve, reject } = Promise.withResolvers<Response>();
     const ended = Promise.withResolvers<void>();
     this.response = promise;
@@ -83,6 +87,7 @@ export class ResponseSink implements RunSink {
     this.#reject = reject;
     this.#end = ended.resolve;
     this.#signal = signal;
+    this.#bodyBytes = bodyBytes;
     this.#stallTimeoutMs = stallTimeoutMs;
     this.#assertAccess = assertAccess;
   }
@@ -98,6 +103,11 @@ export class ResponseSink implements RunSink {
       this.heldBytes > RESPONSE_HELD_BYTES_MAX ||
       stopwatchMs() - this.#startedAtMs > RESPONSE_HELD_MS_MAX
     );
+  }
+
+  /** What its client keeps in memory as long as it does not read. */
+  get keptBytes(): number {
+    return this.heldBytes + this.#bodyBytes;
   }
 
   /** Holds replies; the last ones end the response, be there a reader or not. */
@@ -129,6 +139,7 @@ export class ResponseSink implements RunSink {
 
   /** Ends the response: short ones whole, which takes no stream; others with their length, which is known by now. */
   async #finish(): Promise<void> {
+    this.#bodyBytes = 0;
     if (this.#writer === null) {
       if (this.heldBytes <= RESPONSE_WRITE_BYTES) {
         this.#resolve(new Response(new Blob(this.#held), { headers: REPLY_HEADERS }));
@@ -181,11 +192,12 @@ export class ResponseSink implements RunSink {
   /** Gives up a client that has taken nothing for too long, or too little while others leave much unread. */
   #watch(): void {
     const nowMs = stopwatchMs();
-    if (this.#writtenBytes !== this.#seenBytes || this.heldBytes === 0) this.#seenAtMs = nowMs;
-    // A client that has read everything is not stalled: it waits for a shard.
+    // A client that has read everything waits for a shard.
+    const hasRead = this.heldBytes === 0;
+    if (this.#writtenBytes !== this.#seenBytes || hasRead) this.#seenAtMs = nowMs;
     const isStalled = nowMs - this.#seenAtMs >= this.#stallTimeoutMs;
-    const isSlow = this.#writtenBytes - this.#seenBytes < RESPONSES_BYTES_LITTLE;
-    const isLarge = this.heldBytes > RESPONSES_BYTES_LITTLE;
+    const isSlow = !hasRead && this.#writtenBytes - this.#seenBytes < RESPONSES_BYTES_LITTLE;
+    const isLarge = this.keptBytes > RESPONSES_BYTES_LITTLE;
     this.#seenBytes = this.#writtenBytes;
     if (!isStalled && !(isSlow && isLarge && waitingBytes() > RESPONSES_BYTES_MAX)) return;
     logWarning("http_stalled", { unwrittenBytes: this.heldBytes });
@@ -211,6 +223,6 @@ export class ResponseSink implements RunSink {
 /** Summed when it is needed, once a second for each stream: a sum kept beside the streams could go wrong for good. */
 function waitingBytes(): number {
   let bytes = 0;
-  for (const { heldBytes } of waiting) bytes += heldBytes;
+  for (const { keptBytes } of waiting) bytes += keptBytes;
   return bytes;
 }

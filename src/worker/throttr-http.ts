@@ -25,6 +25,7 @@ export async function answerBody(
   if (runs.length === 0) return new Response(null, { headers: REPLY_HEADERS });
   const sink = new ResponseSink({
     signal,
+    bodyBytes: body.length,
     stallTimeoutMs: settings.STALL_TIMEOUT_MS,
     assertAccess: async () => await assertInForce(env, ctx, access),
   });

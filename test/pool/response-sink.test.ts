@@ -3,8 +3,12 @@ import { describe, expect, it } from "vitest";
 import { statusOf } from "../../src/wire/edge/codes.ts";
 import { ResponseSink } from "../../src/worker/response-sink.ts";
 
-const openSink = (signal = new AbortController().signal, stallTimeoutMs = 30_000): ResponseSink =>
-  new ResponseSink({ signal, stallTimeoutMs, assertAccess: async () => {} });
+const openSink = (
+  signal = new AbortController().signal,
+  stallTimeoutMs = 30_000,
+  bodyBytes = 0,
+): ResponseSink =>
+  new ResponseSink({ signal, bodyBytes, stallTimeoutMs, assertAccess: async () => {} });
 
 const part = (value: number, length = 100_000): Uint8Array => new Uint8Array(length).fill(value);
 
@@ -90,6 +94,32 @@ describe("response sink", () => {
       .toBeLessThanOrEqual(32 << 20);
     expect(sinks.some(({ hasReader }) => hasReader)).toBe(true);
     for (const { response } of sinks) await (await response).body!.cancel();
+    await Promise.all(rooms);
+  });
+
+  it("bodies count until they are executed, and only clients with unread replies are given up", async () => {
+    const open = (): ResponseSink => openSink(undefined, 30_000, 6_300_000);
+    const read = open();
+    read.reply(part(1), false);
+    const readRoom = read.room();
+    const reader = (await read.response).body!.getReader();
+    for (let bytes = 0; bytes < 100_000;) bytes += (await reader.read()).value!.length;
+    await readRoom;
+    const executed = Array.from({ length: 5 }, open);
+    for (const sink of executed) sink.reply(part(1), true);
+    const waiting = Array.from({ length: 5 }, open);
+    const rooms = waiting.map(async (sink) => {
+      sink.reply(part(1), false);
+      await sink.room();
+    });
+    await Promise.any(rooms);
+    expect(waiting.filter(({ hasReader }) => hasReader)).toHaveLength(4);
+    expect(read.hasReader).toBe(true);
+    await reader.cancel();
+    for (const { response } of executed) {
+      expect((await (await response).bytes()).length).toBe(100_000);
+    }
+    for (const { response } of waiting) await (await response).body!.cancel();
     await Promise.all(rooms);
   });
 });
