@@ -1,5 +1,5 @@
 /** Parts of an exchange: the frames of a run that one shard owns, and what it has answered of them. */
-import { ByteWriter } from "../wire/bytes.ts";
+import { ByteWriter, kept } from "../wire/bytes.ts";
 import type { Framing } from "../wire/framing.ts";
 import { isWithin } from "../wire/range.ts";
 import type { RangeMap } from "./range-map.ts";
@@ -117,6 +117,16 @@ export class Part {
   /** Lets the replies go: they have been merged. */
   release(): void {
     this.replies = NOTHING;
+    this.at = 0;
+  }
+
+  /** Keeps what has not been merged, and lets the rest of the answer go: other callers' replies came in it, too. */
+  keepRest(): void {
+    if (this.at === this.replies.length) {
+      this.release();
+      return;
+    }
+    this.replies = kept(this.replies.subarray(this.at));
     this.at = 0;
   }
 

@@ -10,7 +10,7 @@
  * - Of a caller that has gone, only requests that write are still sent: they were promised, and reads cost for nothing.
  */
 import { failureOfPart, refusalOf } from "../base/failure.ts";
-import { ByteWriter } from "../wire/bytes.ts";
+import { ByteWriter, kept } from "../wire/bytes.ts";
 import { COMMANDS_SINCE_0_5, writeError } from "../wire/edge/command.ts";
 import type { Framing } from "../wire/framing.ts";
 import { framingOf } from "../wire/protocols.ts";
@@ -336,8 +336,8 @@ export class Exchange {
       this.#answered++;
     }
     const isLast = this.#answered === count;
-    for (const part of this.#parts) if (part.at === part.replies.length) part.release();
-    if (out.length > 0 || isLast) this.#emit(out.bytes.subarray(0, out.length), isLast);
+    for (const part of this.#parts) part.keepRest();
+    if (out.length > 0 || isLast) this.#emit(kept(out.bytes.subarray(0, out.length)), isLast);
   }
 
   /** Writes the refusal of the next frame, which was not sent to a shard. */

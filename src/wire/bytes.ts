@@ -172,6 +172,17 @@ export function joinBytes<Part extends Uint8Array>(
   return joined;
 }
 
+/** Bytes beside a part of a buffer for which it is not worth a copy. */
+const SLACK_BYTES = 4096;
+
+/**
+ * Bytes that will be kept: as a copy where they are a small part of their buffer, since a part keeps all of its buffer in
+ * memory.
+ */
+export function kept(bytes: Uint8Array): Uint8Array {
+  return bytes.buffer.byteLength > 2 * bytes.length + SLACK_BYTES ? bytes.slice() : bytes;
+}
+
 /** Bytes as lowercase hex digits. */
 export function hexOf(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -4,11 +4,13 @@ import { OPEN_ACCESS, type Access } from "../../src/base/access.ts";
 import { reportFailure } from "../../src/base/failure.ts";
 import { turn } from "../../src/base/turn.ts";
 import { Exchange } from "../../src/dispatch/exchange.ts";
+import { Part } from "../../src/dispatch/exchange-part.ts";
 import { Holder } from "../../src/dispatch/holder.ts";
 import { InitialShards } from "../support/shards.ts";
 import { ShardLanes } from "../../src/dispatch/shard-lane.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
 import { initialIndexOf, initialRange, widthOf } from "../../src/wire/range.ts";
+import { RangeMap } from "../../src/dispatch/range-map.ts";
 import { refuserFor } from "../../src/dispatch/refuser.ts";
 import type { Sink } from "../../src/dispatch/sink.ts";
 import { Engine } from "../../src/engine/engine.ts";
@@ -436,3 +438,26 @@ it("what many shards answer at once is bounded together, and all of it comes", a
 }, 30_000);
 
 const hexOf = (byte: number): string => byte.toString(16).padStart(2, "0");
+
+it("replies that are passed on keep no larger buffers in memory", async () => {
+  const bench = new Bench();
+  await bench.exchange(KEYS.map((key) => U8.set(key, "v".repeat(200))));
+  const gets = KEYS.map((key) => U8.get(key));
+  const reply = vi.spyOn(bench, "reply");
+  // Shards answer in the order of their first frames: each answer lets one more of these replies go.
+  await bench.exchange(Array.from({ length: 100 }, () => gets).flat());
+  expect(reply.mock.calls).toHaveLength(SHARDS);
+  for (const [{ buffer, length }] of reply.mock.calls) {
+    expect(buffer.byteLength).toBeLessThanOrEqual(2 * length + 4096);
+  }
+});
+
+it("replies of a shard that wait for another one keep no answer to other callers in memory", () => {
+  const part = new Part(RangeMap.WHOLE, 0, new Uint8Array(0), 0);
+  const answer = new Uint8Array(100_000);
+  part.replies = answer.subarray(50_000, 50_010);
+  part.at = 4;
+  part.keepRest();
+  expect(part.replies.buffer.byteLength).toBe(6);
+  expect([part.at, part.replies.length]).toEqual([0, 6]);
+});
