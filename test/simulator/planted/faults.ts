@@ -429,7 +429,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "ctx.waitUntil(work.catch(() => {}));",
     planted: "",
     workload: "channels",
-    seed: 4,
+    seed: 9,
   },
   {
     name: "WHOAMI answers with another ID when the Hub wakes up",
