@@ -32,6 +32,21 @@ function start(answers: readonly Answer[] = [], options: HttpOptions = {}) {
 
 const never: Answer = () => new Promise<FetchResponse>(() => {});
 
+/** A body of chunks, which says whether its reader has given it up. */
+function pageOf(chunk: string, chunks: number) {
+  const value = new TextEncoder().encode(chunk);
+  const page = {
+    isCancelled: false,
+    getReader: () => ({
+      read: async () => (chunks-- > 0 ? { done: false, value } : { done: true }),
+      cancel: async () => {
+        page.isCancelled = true;
+      },
+    }),
+  };
+  return page;
+}
+
 /** Answers when it is told to. */
 function held() {
   let release!: () => void;
@@ -232,6 +247,28 @@ describe("a refusal", () => {
     await expect(client.query("a")).rejects.toThrow(
       /^response_invalid: .*\(HTTP 200: text\/plain\): the address of a server inside a Worker/,
     );
+  });
+
+  it("a long page of another server is a refusal as well, and the rest of it is not read", async () => {
+    const page = pageOf("x".repeat(30_000), 10);
+    const refused: Answer = () => ({ ...responseOf(404, ""), body: page });
+    const { server, client } = start([refused]);
+    const call = client.increment("a", TTL);
+    await expect(call).rejects.toThrow(/^response_invalid: .*\(HTTP 404: x{100}…\)/);
+    expect(server.requests).toHaveLength(1);
+    expect(page.isCancelled).toBe(true);
+  });
+
+  it("the body of an answer that is not one of the server is not left open", async () => {
+    const page = pageOf("hello", 1);
+    const hello: Answer = () => ({
+      ...responseOf(200, ""),
+      headers: new Headers({ "content-type": "text/html" }),
+      body: page,
+    });
+    const { client } = start([hello]);
+    await expect(client.increment("a", TTL)).rejects.toThrow(/^response_invalid/);
+    expect(page.isCancelled).toBe(true);
   });
 
   it("a refusal without a reason is reported with the address", async () => {

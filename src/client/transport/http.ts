@@ -5,7 +5,7 @@ import { NoAnswer, outcomeUnknown } from "../calls/call.ts";
 import { doorOf, tokenOf } from "./door.ts";
 import { errorOfResponse, notThrottr } from "./failure.ts";
 import { pageHint, platform, type Fetch, type FetchResponse } from "../platform.ts";
-import { readWhole } from "./read-whole.ts";
+import { discard, readBeginning, readWhole } from "./read-whole.ts";
 import type { Transport } from "./transport.ts";
 import { WEB_SOCKET, webSocket, type WebSocketOptions } from "./web-socket.ts";
 
@@ -26,7 +26,7 @@ const HTTP: FieldNames<HttpOptions> = { ...WEB_SOCKET, fetch: true };
 const REPLY_TYPE = "application/octet-stream";
 /** Largest body of replies; servers send shorter ones. */
 const REPLY_BYTES_MAX = 128 << 20;
-/** Largest body of an error. */
+/** How much of an error is read: those of the server are shorter, a page of another server may be longer. */
 const PROBLEM_BYTES_MAX = 64 << 10;
 
 const decoder = new TextDecoder();
@@ -74,6 +74,7 @@ export function http(url: string, options: HttpOptions = {}): Transport {
       if (!response.ok) throw await refusalOf(door, response);
       const type = response.headers?.get("content-type") ?? REPLY_TYPE;
       if (type === REPLY_TYPE) return await readWhole(response, REPLY_BYTES_MAX);
+      discard(response);
       throw new ThrottrError("response_invalid", notThrottr(door, response.status, type));
     },
     connect: (events) => socket.connect(events),
@@ -141,7 +142,8 @@ function reasonOf(error: unknown): Reason {
 /** The error of a response without success. The server's own problems say when nothing was applied. */
 export async function refusalOf(door: string, response: FetchResponse): Promise<ThrottrError> {
   const { status } = response;
-  const text = decoder.decode(await readWhole(response, PROBLEM_BYTES_MAX));
+  const { bytes } = await readBeginning(response, PROBLEM_BYTES_MAX);
+  const text = decoder.decode(bytes);
   const error = await errorOfResponse({ text: async () => text });
   if (error !== null) return error;
   const detail = notThrottr(door, status, text);
