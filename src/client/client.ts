@@ -1,6 +1,6 @@
 /** The client: the operations as methods, and subscriptions. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import { checkOptions, objectOf, type Text } from "../wire/edge/argument.ts";
+import { checkOptions, invalid, signalOption, type Text } from "../wire/edge/argument.ts";
 import { operationsOf } from "../wire/edge/batch-call.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { DrawRequest, DrawResult } from "../wire/edge/draw.ts";
@@ -69,11 +69,11 @@ export class ThrottrClient implements ClientCalls {
 
   /** @throws ThrottrError `option_invalid`, `argument_invalid` */
   constructor(transport: Transport, options: ClientOptions = {}) {
-    objectOf(
-      transport,
-      "transport",
-      "connect, as http(), webSocket() and serviceBinding() make it,",
-    );
+    if (typeof (transport as Partial<Transport> | null | undefined)?.connect !== "function") {
+      const expected =
+        "an object with connect, as http(), webSocket() and serviceBinding() make it";
+      throw invalid("transport", expected, transport, "argument_invalid");
+    }
     const settings = settingsOf(options);
     this.#settings = settings;
     const exchange = transport.exchange?.bind(transport);
@@ -202,6 +202,7 @@ export class ThrottrClient implements ClientCalls {
       checkOptions(options, CALL, "batch");
       const asked = make(() => operationsOf("calls", calls, checked.batchCall));
       timeoutOf(options.timeoutMs, this.#settings.timeoutMs);
+      signalOption(options.signal);
       const outcomes = asked.map((operation) => this.#outcomeOf(operation, options));
       return Promise.all(outcomes) as Promise<unknown> as Promise<BatchOutcomes<Calls>>;
     } catch (error) {

@@ -1,4 +1,5 @@
 /** Calls to the server of a limiter: how long they may take, and what a failed one is answered with. */
+import { signalOption } from "../wire/edge/argument.ts";
 import type { Code } from "../wire/edge/codes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { Caller } from "./decider.ts";
@@ -33,6 +34,7 @@ export class LimiterCalls {
     signal: AbortSignal | undefined,
     answerWith: (fallback: RateLimitResult) => Answer,
   ): Promise<Answer> {
+    signalOption(signal);
     try {
       return await this.call(call, signal);
     } catch (error) {
@@ -49,6 +51,7 @@ export class LimiterCalls {
     call: (caller: Caller) => Promise<Answer>,
     signal: AbortSignal | undefined,
   ): Promise<Answer> {
+    signalOption(signal);
     signal?.throwIfAborted();
     const { clock, timeoutMs } = this.#settings;
     const caller = { isGone: false };

@@ -1,5 +1,11 @@
 /** The rate limiter: a name, a strategy, and a policy for when the server can't be asked. */
-import { checkOptions, idempotencyKeyOf, integerOf, invalid } from "../wire/edge/argument.ts";
+import {
+  checkOptions,
+  idempotencyKeyOf,
+  integerOf,
+  invalid,
+  signalOption,
+} from "../wire/edge/argument.ts";
 import type { DrawReturn } from "../wire/edge/draw.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitStrategy } from "../wire/edge/limit.ts";
@@ -155,7 +161,7 @@ export class RateLimiter {
     const wishes = entries.map((entry, i) => {
       return { key: entry.key, request: this.#requestOf(stored[i]!, entry) };
     });
-    options.signal?.throwIfAborted();
+    signalOption(options.signal)?.throwIfAborted();
     const known = wishes.map(({ key, request: { cost = 1, idempotencyKey } }) =>
       idempotencyKey === undefined ? this.#decider.decide(key, cost, options.waitUntil) : null,
     );

@@ -71,9 +71,9 @@ interface Signal {
 export async function pause(
   delayMs: number,
   clock: Clock,
-  signals: readonly (Signal | undefined)[],
+  signals: readonly (Signal | null | undefined)[],
 ): Promise<void> {
-  const enders = signals.filter((signal) => signal !== undefined);
+  const enders = signals.filter((signal) => signal != null);
   let timer: unknown;
   let end = (): void => {};
   const over = new Promise<void>((resolve, reject) => {

@@ -7,6 +7,8 @@ import { http } from "../../src/client/transport/http.ts";
 import { webSocket } from "../../src/client/transport/web-socket.ts";
 import { rateLimit } from "../../src/hono/rate-limit.ts";
 import { ThrottrStore } from "../../src/hono/store.ts";
+import { systemClock } from "../../src/ratelimit/clock.ts";
+import { limitAll } from "../../src/ratelimit/limit-all.ts";
 import type { RateLimiterOptions } from "../../src/ratelimit/limiter-options.ts";
 import { RateLimiter } from "../../src/ratelimit/rate-limiter.ts";
 import { RefusalCache } from "../../src/ratelimit/refusals.ts";
@@ -18,6 +20,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from "../../src/ratelimit/strategies.ts";
+import { pause } from "../../src/wire/clock.ts";
 import { FakeHttp } from "../support/client/http.ts";
 
 const URL = "https://throttr.example.com";
@@ -182,6 +185,34 @@ describe("unknown options", () => {
     expect(server.requests).toHaveLength(1);
   });
 
+  it("a controller in place of its signal is refused by its name, and nothing is sent", async () => {
+    const { server, client } = start();
+    const signal = new AbortController() as never;
+    const limiter = new RateLimiter({ throttr: client, name: "api", strategy, onError: "open" });
+    const calls: (() => unknown)[] = [
+      () => client.query("a", { signal }),
+      () => client.batch([["get", "a"]], { signal }),
+      () => client.limitMany([{ name: "api", key: "a", strategy }], { signal }),
+      () => client.subscribe("a", { signal }),
+      () => client.semaphore("a", 1).acquire({ signal }),
+      () => limiter.limit("a", { signal }),
+      () => limiter.limitMany(["a"], { signal }),
+      () => limiter.reset("a", { signal }),
+      () => limiter.blockUntilReady("a", 5, { signal }),
+      () => limitAll(client, [{ limiter, key: "a" }], { signal }),
+    ];
+    for (const call of calls) {
+      expect(await messageOf(call)).toBe(
+        "option_invalid: signal: expected an AbortSignal, got an object",
+      );
+    }
+    expect(server.requests).toHaveLength(0);
+  });
+
+  it("a wait takes a signal of null for none", async () => {
+    await pause(1, systemClock, [null, undefined]);
+  });
+
   it("options that every call has are accepted by all calls", async () => {
     const { client } = start();
     const { signal } = new AbortController();
@@ -200,12 +231,32 @@ describe("missing transports", () => {
       /^argument_invalid: transport: expected an object with connect, as http\(\)/,
     ],
     [
+      "is a limiter",
+      () => new ThrottrClient({ limit: () => {} } as never),
+      /^argument_invalid: transport: expected an object with connect, .* make it, got an object$/,
+    ],
+    [
       "has no binding: the message names it",
       () => serviceBinding(undefined as never),
       /^argument_invalid: binding: expected a service binding, got undefined/,
     ],
   ])("a client without its transport is refused: %s", async (_, make, expected) => {
     expect(await messageOf(make)).toMatch(expected);
+  });
+});
+
+describe("options of transports", () => {
+  it.each<[string, () => unknown, string]>([
+    ["token", () => http(URL, { token: 5 as never }), "text, or a function that returns it, got 5"],
+    [
+      "token",
+      () => webSocket(URL, { token: {} as never }),
+      "text, or a function that returns it, got",
+    ],
+    ["fetch", () => http(URL, { fetch: "fetch" as never }), 'a function, got "fetch"'],
+    ["WebSocket", () => webSocket(URL, { WebSocket: {} as never }), "the class, got an object"],
+  ])("a wrong %s is refused when the transport is made", async (option, make, expected) => {
+    expect(await messageOf(make)).toContain(`option_invalid: ${option}: expected ${expected}`);
   });
 });
 

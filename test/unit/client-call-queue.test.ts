@@ -4,8 +4,7 @@ import { Call } from "../../src/client/calls/call.ts";
 import { CallQueue } from "../../src/client/calls/call-queue.ts";
 import { query } from "../../src/wire/edge/operations.ts";
 
-const callOf = (key: string): Call =>
-  new Call(query(key), { nowMs: 0, wallMs: 0 }, 1_000, undefined);
+const callOf = (key: string): Call => new Call(query(key), { nowMs: 0, wallMs: 0 }, 1_000, null);
 
 it("a queue that calls were put back into takes no others until it has room", () => {
   const queue = new CallQueue(2, 1 << 20);

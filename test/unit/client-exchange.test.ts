@@ -95,8 +95,11 @@ describe("a turn", () => {
     });
   });
 
-  it("a request without a token has no authorization header", async () => {
-    const { server, client } = start();
+  it.each<[string, HttpOptions]>([
+    ["", {}],
+    [", as its function returns none,", { token: (() => undefined) as never }],
+  ])("a request without a token%s has no authorization header", async (_, options) => {
+    const { server, client } = start([], options);
     await client.query("a");
     expect(server.requests[0]!.headers).toEqual({ "content-type": "application/octet-stream" });
   });

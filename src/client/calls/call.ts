@@ -63,7 +63,7 @@ export class Call implements Expected {
     operation: Operation<unknown>,
     { nowMs, wallMs }: Moment,
     timeoutMs: number,
-    signal: Signal | undefined,
+    signal: Signal | null,
   ) {
     this.operation = operation;
     this.deadlineMs = nowMs + timeoutMs;
@@ -73,8 +73,8 @@ export class Call implements Expected {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    this.#signal = signal ?? null;
-    if (signal == null) return;
+    this.#signal = signal;
+    if (signal === null) return;
     if (signal.aborted) this.#abort();
     else signal.addEventListener("abort", this.#abort);
   }

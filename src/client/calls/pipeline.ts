@@ -1,4 +1,5 @@
 /** The pipeline: gathers the calls of one turn, so that they travel together. */
+import { signalOption } from "../../wire/edge/argument.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
 import { Call, type CallOptions } from "./call.ts";
 import type { Lane } from "../lanes/lane.ts";
@@ -26,7 +27,8 @@ export class Pipeline {
     const { clock, timeoutMs } = this.#settings;
     const longest = timeoutOf(options.timeoutMs, timeoutMs);
     const timeout = Math.min(longest, operation.repeatableMs ?? longest);
-    const call = new Call(operation, momentOf(clock), timeout, options.signal);
+    const signal = signalOption(options.signal);
+    const call = new Call(operation, momentOf(clock), timeout, signal);
     if (this.#isClosed) call.close();
     if (!call.isSettled && this.#gathered.push(call) === 1) {
       platform.queueMicrotask(() => this.#flush());

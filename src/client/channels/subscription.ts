@@ -1,6 +1,6 @@
 /** Subscriptions: the messages of a channel as an async iterator with a bounded queue. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import { invalid, type FieldNames } from "../../wire/edge/argument.ts";
+import { invalid, signalOption, type FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { Fifo } from "../calls/fifo.ts";
 import { CALL } from "../known-options.ts";
@@ -162,7 +162,7 @@ export class Listener implements Subscription {
     });
     // A caller need not await `ready`: its rejection must not count as unhandled.
     this.ready.catch(() => {});
-    this.#signal = options.signal ?? null;
+    this.#signal = signalOption(options.signal);
     if (this.#signal?.aborted === true) this.#abort();
     else this.#signal?.addEventListener("abort", this.#abort);
   }

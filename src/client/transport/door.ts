@@ -1,4 +1,5 @@
 /** The address of the server's door for this client, and the token that opens it. */
+import { invalid } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { platform } from "../platform.ts";
 
@@ -69,15 +70,21 @@ function parse(url: string): InstanceType<typeof platform.URL> | null {
   }
 }
 
+/** @throws ThrottrError `option_invalid` for anything but text, a function, and none */
+export function checkToken(token: Token | null | undefined): void {
+  if (token == null || typeof token === "string" || typeof token === "function") return;
+  throw invalid("token", "text, or a function that returns it", token, "option_invalid");
+}
+
 /**
- * Returns a token that is valid now; null where none is needed.
+ * Returns a token that is valid now; null where none is needed, or the function returns none.
  *
  * @throws ThrottrError `connection_failed` when the function fails
  */
 export async function tokenOf(token: Token | undefined): Promise<string | null> {
   if (typeof token !== "function") return token ?? null;
   try {
-    return await token();
+    return (await token()) ?? null;
   } catch (cause) {
     throw new ThrottrError(
       "connection_failed",

@@ -2,6 +2,7 @@
 import { checkOptions, type FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { NoAnswer, outcomeUnknown } from "../calls/call.ts";
+import { checkFunction } from "../options.ts";
 import { doorOf, tokenOf } from "./door.ts";
 import { errorOfResponse, notThrottr } from "./failure.ts";
 import { pageHint, platform, type Fetch, type FetchResponse } from "../platform.ts";
@@ -60,6 +61,7 @@ const OF_CERTIFICATES =
 export function http(url: string, options: HttpOptions = {}): Transport {
   checkOptions(options, HTTP, "http");
   const { fetch, ...socketOptions } = options;
+  checkFunction("fetch", fetch);
   const door = doorOf(url, "http");
   const socket = webSocket(url, socketOptions);
   const send: Fetch = fetch ?? ((url, init) => platform.fetch(url, init));

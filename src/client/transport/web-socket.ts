@@ -1,7 +1,8 @@
 /** Transport over a WebSocket: calls, replies and pushes share one connection. */
 import { checkOptions, type FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import { doorOf, tokenOf, type Token } from "./door.ts";
+import { checkFunction } from "../options.ts";
+import { checkToken, doorOf, tokenOf, type Token } from "./door.ts";
 import { platform, type PlatformSocketConstructor } from "../platform.ts";
 import { openSocket, type MadeSocket } from "./platform-socket.ts";
 import type { Ending, Transport } from "./transport.ts";
@@ -37,6 +38,8 @@ export const WEB_SOCKET: FieldNames<WebSocketOptions> = { token: true, WebSocket
  */
 export function webSocket(url: string, options: WebSocketOptions = {}): Transport {
   checkOptions(options, WEB_SOCKET, "webSocket");
+  checkToken(options.token);
+  checkFunction("WebSocket", options.WebSocket, "the class");
   const door = doorOf(url, "ws");
   const source = {
     prepare: async () => await prepare(door, options),

@@ -58,6 +58,14 @@ export function clockOption(clock: Clock): Clock {
   throw invalid("clock", "an object with nowMs, setTimer and clearTimer", clock, "option_invalid");
 }
 
+/** A signal that an option gives; null where there is none. @throws ThrottrError `option_invalid` */
+export function signalOption<Signal extends { addEventListener: unknown }>(
+  signal: Signal | null | undefined,
+): Signal | null {
+  if (signal == null || typeof signal.addEventListener === "function") return signal ?? null;
+  throw invalid("signal", "an AbortSignal", signal, "option_invalid");
+}
+
 export function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
