@@ -7,7 +7,13 @@ import type { LimitBackend } from "./backend.ts";
 import { checkCount } from "./decider.ts";
 import { encodeKey } from "./key.ts";
 import { LimiterCalls } from "./limiter-calls.ts";
-import { failurePolicyOf, type AskOptions, type RateLimiterOptions } from "./limiter-options.ts";
+import {
+  BACKEND,
+  failurePolicyOf,
+  isBackend,
+  type AskOptions,
+  type RateLimiterOptions,
+} from "./limiter-options.ts";
 import { insideOf, RateLimiter } from "./rate-limiter.ts";
 import { decisionOf, shadowOf, type RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
@@ -90,6 +96,7 @@ export async function limitAll(
   options: LimitAllOptions = {},
 ): Promise<RateLimitAllResult> {
   checkOptions(options, OPTIONS, "limitAll");
+  if (!isBackend(throttr)) throw invalid("throttr", BACKEND, throttr, "argument_invalid");
   if (!Array.isArray(entries) || entries.length < 1 || entries.length > LIMIT_ALL_MAX) {
     throw invalid("entries", `a list of 1 to ${LIMIT_ALL_MAX}`, entries, "limit_all_invalid");
   }

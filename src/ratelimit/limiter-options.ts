@@ -213,8 +213,7 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   configurationOf(strategy);
   const name = checkName(options.name, "name", "base_key_invalid");
   const clock = clockOf(options.clock ?? systemClock);
-  // Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
-  check("throttr", "expected a client or a service binding", throttr, throttr != null);
+  check("throttr", `expected ${BACKEND}`, throttr, isBackend(throttr));
   const policy = failurePolicyOf(options, (field, expected, got) =>
     configurationInvalid(field, `expected ${expected}`, got),
   );
@@ -236,6 +235,16 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
     durability,
   };
 }
+
+/** What `isBackend` expects, for the message. */
+export const BACKEND = "a client or a service binding";
+
+/**
+ * Whether a limiter may ask it. Platforms make stubs of many kinds, functions and proxies among them, and these have any
+ * property: what lacks this one is another thing, such as a transport or an address, and `onError` would decide for ever.
+ */
+export const isBackend = (throttr: LimitBackend): boolean =>
+  (throttr as Partial<LimitBackend> | null | undefined)?.limit !== undefined;
 
 /**
  * How long to wait, and what to answer then.

@@ -277,6 +277,11 @@ describe("limiter options", () => {
     ],
     [
       "RateLimiter",
+      () => new RateLimiter({ ...options, throttr: http(URL) as never, onError: "open" }),
+      "throttr: expected a client or a service binding, got an object",
+    ],
+    [
+      "RateLimiter",
       () => new RateLimiter({ ...options, shadow: "yes" } as never),
       "shadow: expected true",
     ],

@@ -33,6 +33,11 @@ class Setting {
   }
 }
 
+/** A server of which limiters know this call, and that it is one. */
+function backendOf(call: LimitBackend["limitAll"]): LimitBackend {
+  return { limit: null, limitAll: call } as unknown as LimitBackend;
+}
+
 describe("limiters together", () => {
   it("limiters that all have room are charged in one message, with results in order", async () => {
     const setting = new Setting();
@@ -152,6 +157,17 @@ describe("a server that can't be asked", () => {
     );
   };
 
+  it.each([undefined, null, "https://throttr.example.com", { connect: () => {} }])(
+    "a server of %j is refused, whatever onError is",
+    async (throttr) => {
+      const { perUser } = new Setting();
+      const entries = [{ limiter: perUser, key: "ada" }];
+      await expect(limitAll(throttr as never, entries, { onError: "open" })).rejects.toThrow(
+        /^argument_invalid: throttr: expected a client or a service binding, got /,
+      );
+    },
+  );
+
   it("a failure throws with the code of the server, unless onError decides", async () => {
     await expect(failing()).rejects.toMatchObject({ code: "outcome_unknown" });
   });
@@ -170,7 +186,7 @@ describe("a server that can't be asked", () => {
 
   it("a call that takes longer than timeoutMs ends, by the clock of the first limiter", async () => {
     const clock = new FakeClock();
-    const throttr = { limitAll: () => new Promise(() => {}) } as unknown as LimitBackend;
+    const throttr = backendOf(() => new Promise(() => {}));
     const limiter = new RateLimiter({ throttr, name: "user", strategy, clock });
     const asked = limitAll(throttr, [{ limiter, key: "ada" }], { timeoutMs: 300, onError: "open" });
     await clock.advance(299);
@@ -180,7 +196,7 @@ describe("a server that can't be asked", () => {
   });
 
   it("a signal ends the wait with its reason", async () => {
-    const throttr = { limitAll: () => new Promise(() => {}) } as unknown as LimitBackend;
+    const throttr = backendOf(() => new Promise(() => {}));
     const limiter = new RateLimiter({ throttr, name: "user", strategy });
     const abort = new AbortController();
     const entries = [{ limiter, key: "ada" }];
@@ -200,7 +216,7 @@ describe("a server that can't be asked", () => {
       () => Promise.reject(new ThrottrError("request_type_unknown", "byte 0: dialect edge has no")),
     ],
   ])("a server that %s is named, and nothing was charged", async (_, method) => {
-    const throttr = { limitAll: method } as unknown as LimitBackend;
+    const throttr = backendOf(method);
     const limiter = new RateLimiter({ throttr, name: "user", strategy });
     await expect(limitAll(throttr, [{ limiter, key: "ada" }])).rejects.toThrow(
       "request_type_unknown: the server cannot charge limits together: update it to 0.5",

@@ -214,7 +214,8 @@ describe("a reservation where the server can't be asked", () => {
       },
     ],
   ])("a server before 0.5, which %s, is named", async (_, calls) => {
-    const limiter = new Desk().other({ throttr: calls as LimitBackend });
+    const throttr = { limit: null, ...calls } as unknown as LimitBackend;
+    const limiter = new Desk().other({ throttr });
     const expected = { code: "request_type_unknown", message: expect.stringContaining("0.5") };
     await expect(limiter.reserve("ada")).rejects.toMatchObject(expected);
     const id = "6ba7b810-9dad-41d1-80b4-00c04fd430c8.ada";
