@@ -12,6 +12,7 @@ import {
 import { PROBLEM_TYPE, type RateLimitProblem } from "../ratelimit/http/problem.ts";
 import {
   checkHeaderStyle,
+  checkLimiter,
   decisionIn,
   fieldsFor,
   problemFor,
@@ -114,7 +115,7 @@ export type RateLimitVariables<Name extends string = "rateLimit", Result = RateL
  * );
  *
  * @throws RateLimitError `configuration_invalid` unless there is one of `key` and `keyGenerator`, for
- *   unknown options, and for an unknown style of `headers`
+ *   what is not a limiter, for unknown options, and for an unknown style of `headers`
  */
 export function rateLimit<E extends Env = Env, Name extends string = "rateLimit">(
   options: RateLimitOptions<E, Name> & { readonly skip?: never },
@@ -128,6 +129,9 @@ export function rateLimit<E extends Env>(options: RateLimitOptions<E>): Middlewa
   const { limiter, cost = 1, headers = "draft-8", skip, onLimited, handler } = options;
   const { skipFailedRequests = false, skipSuccessfulRequests = false } = options;
   const { requestPropertyName = "rateLimit", requestWasSuccessful = isBelow400 } = options;
+  if (typeof limiter !== "function") {
+    checkLimiter(limiter, "a RateLimiter, or a function of the context that returns one");
+  }
   const keyOf = keyFunctionOf(options);
   checkHeaderStyle(headers);
 
@@ -174,6 +178,7 @@ export function rateLimit<E extends Env>(options: RateLimitOptions<E>): Middlewa
       return;
     }
     const chosen = typeof limiter === "function" ? await limiter(c) : limiter;
+    checkLimiter(chosen);
     const key = await keyOf(c);
     const charge = { cost: typeof cost === "function" ? await cost(c) : cost };
     const waitUntil = (work: Promise<unknown>): void => keepAlive(c, work);
@@ -204,7 +209,8 @@ function keyFunctionOf<E extends Env>({
   keyGenerator,
 }: RateLimitOptions<E>): (c: Context<E>) => string | Promise<string> {
   const keyOf = key ?? keyGenerator;
-  if (keyOf !== undefined && (key === undefined || keyGenerator === undefined)) return keyOf;
+  const isOne = key === undefined || keyGenerator === undefined;
+  if (typeof keyOf === "function" && isOne) return keyOf;
   const expected = "expected a function, either as key or as keyGenerator";
   throw configurationInvalid("key", expected, keyOf);
 }

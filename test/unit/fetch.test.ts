@@ -126,6 +126,8 @@ describe("guard", () => {
       [{ kee: "ada" }, /^configuration_invalid: kee: expected one of limiter, key, cost, headers/],
       [{ key: 7 }, /^configuration_invalid: key: expected text or a function of the request/],
       [{ headers: "draft-9" }, /^configuration_invalid: headers: /],
+      [{ limiter: undefined }, /^configuration_invalid: limiter: expected a RateLimiter, got unde/],
+      [{ limiter: limiterOf }, /^configuration_invalid: limiter: expected a RateLimiter, got a fu/],
     ];
     for (const [options, message] of wrong) {
       const error: unknown = await guarded(options).catch((thrown: unknown) => thrown);

@@ -593,6 +593,21 @@ describe("errors", () => {
     const key = (): string => "ada";
     expect(() => rateLimit({ limiter })).toThrow(/^configuration_invalid: key: /);
     expect(() => rateLimit({ limiter, key, keyGenerator: key })).toThrow(/^configuration_invalid/);
+    expect(() => rateLimit({ limiter, key: "ada" as never })).toThrow(
+      /^configuration_invalid: key: expected a function, either as key or as keyGenerator, got "ada"/,
+    );
+    for (const wrong of [undefined, null, BUCKET]) {
+      expect(() => rateLimit({ limiter: wrong as never, key })).toThrow(
+        /^configuration_invalid: limiter: expected a RateLimiter, or a function of the context/,
+      );
+    }
+  });
+
+  it("a function that returns no limiter is named", async () => {
+    const app = appOf({ limiter: () => undefined as never });
+    expect(await (await app.request("/200")).text()).toBe(
+      "configuration_invalid: limiter: expected a RateLimiter, got undefined",
+    );
   });
 });
 

@@ -6,6 +6,7 @@ import { isCumulative, retryAfterSeconds, type HeaderStyle } from "../../ratelim
 import { PROBLEM_TYPE } from "../../ratelimit/http/problem.ts";
 import {
   checkHeaderStyle,
+  checkLimiter,
   fieldsFor,
   problemFor,
   type RequestLimiter,
@@ -89,14 +90,15 @@ const SWITCHING_PROTOCOLS = 101;
  *   },
  * };
  *
- * @throws RateLimitError `configuration_invalid` for unknown options, a key that is neither text nor a function, and an
- *   unknown style of `headers`; ThrottrError as `RateLimiter.limit`
+ * @throws RateLimitError `configuration_invalid` for unknown options, what is not a limiter, a key that is neither text nor
+ *   a function, and an unknown style of `headers`; ThrottrError as `RateLimiter.limit`
  */
 export async function guard<Incoming>(
   request: Incoming,
   options: GuardOptions<Incoming>,
 ): Promise<Guarded> {
   const { limiter, key, cost = 1, headers: style = "draft-8" } = optionsOf(options, OPTIONS);
+  checkLimiter(limiter);
   if (typeof key !== "string" && typeof key !== "function") {
     throw configurationInvalid("key", "expected text or a function of the request", key);
   }

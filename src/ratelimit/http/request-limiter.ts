@@ -36,6 +36,13 @@ export function problemFor(limiter: RequestLimiter, refusal: RateLimitResult): R
 }
 
 /** @throws RateLimitError `configuration_invalid` */
+export function checkLimiter(limiter: RequestLimiter, expected = "a RateLimiter"): void {
+  const { limit } = (limiter ?? {}) as Partial<RequestLimiter>;
+  if (typeof limit === "function") return;
+  throw configurationInvalid("limiter", `expected ${expected}`, limiter);
+}
+
+/** @throws RateLimitError `configuration_invalid` */
 export function checkHeaderStyle(style: HeaderStyle | false): void {
   if (style === false || HEADER_STYLES.includes(style)) return;
   const expected = `expected false or one of ${HEADER_STYLES.join(", ")}`;
