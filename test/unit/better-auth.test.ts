@@ -152,6 +152,14 @@ describe("secondaryStorage", () => {
     expect(messages).toBe(7);
   });
 
+  it("a TTL of null is none, and one that is not a number is refused", async () => {
+    await storage.set("kept", "a", null as never);
+    server.advance(86_400_000);
+    expect(await storage.get("kept")).toBe("a");
+    await expect(storage.set("kept", "b", NaN)).rejects.toThrow(/^ttl_invalid: /);
+    await expect(storage.increment("counted", NaN)).rejects.toThrow(/^ttl_invalid: /);
+  });
+
   it("a TTL is in seconds, and a value without one stays", async () => {
     await storage.set("short", "a", 60);
     await storage.set("fraction", "a", 0.5);

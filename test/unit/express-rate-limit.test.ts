@@ -64,6 +64,14 @@ describe("a store", () => {
     expect(await store.increment("ada")).toMatchObject({ totalHits: 1 });
   });
 
+  it("a window without an end lasts a hundred years", async () => {
+    const endless = new ThrottrStore({ throttr: server.client, prefix: "endless:" });
+    endless.init({ windowMs: Infinity });
+    await endless.increment("ada");
+    server.advance(99 * 365 * 86_400_000);
+    expect(await endless.increment("ada")).toMatchObject({ totalHits: 2 });
+  });
+
   it("a store counts concurrent requests exactly", async () => {
     const hits = await Promise.all(Array.from({ length: 50 }, () => store.increment("ada")));
     const counts = hits.map(({ totalHits }) => totalHits).toSorted((a, b) => a - b);
@@ -129,6 +137,11 @@ describe("a store", () => {
   it("a store needs a window, a server and a prefix", async () => {
     const throttr = server.client;
     const fresh = new ThrottrStore({ throttr });
+    for (const windowMs of [undefined, NaN, 0]) {
+      expect(() => fresh.init({ windowMs: windowMs! })).toThrow(
+        `configuration_invalid: windowMs: expected milliseconds above 0, got ${windowMs}`,
+      );
+    }
     await expect(fresh.increment("ada")).rejects.toThrow(/^configuration_invalid: windowMs: /);
     expect(() => new ThrottrStore({} as never)).toThrow(/^configuration_invalid: throttr: /);
     for (const prefix of ["", "x".repeat(129), "é".repeat(65)]) {

@@ -123,10 +123,20 @@ describe("long namespaces", () => {
     }
   });
 
+  it("the store for Keyv takes a namespace of null for none", async () => {
+    const [of, none] = [new KeyvThrottr({ throttr: server.client, prefix: "null:" }), null];
+    await Object.assign(of, { namespace: "n" }).set("k", "x");
+    await Object.assign(of, { namespace: undefined }).set("k", "y");
+    Object.assign(of, { namespace: none });
+    expect(await of.get("k")).toBe("y");
+    await of.clear();
+    expect(await Object.assign(of, { namespace: "n" }).get("k")).toBeUndefined();
+  });
+
   it("the store for Keyv rejects each call of a namespace that it can't use, and names the namespace", async () => {
-    for (const namespace of [`${longest}n`, "\ud800"]) {
+    for (const namespace of [`${longest}n`, "\ud800", 5]) {
       const store = new KeyvThrottr({ throttr: server.client });
-      store.namespace = namespace;
+      store.namespace = namespace as string;
       for (const call of [
         () => store.get("k"),
         () => store.set("k", "x"),

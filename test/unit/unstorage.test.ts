@@ -224,6 +224,14 @@ it("a value of unstorage with a negative TTL has ended, and one with a TTL of 0 
   expect(await driver.getItem("kept")).toBe("x");
 });
 
+it("a value of unstorage with a TTL that is not a number is refused, and not kept for ever", async () => {
+  const driver = throttrDriver({ throttr: server.client });
+  for (const ttl of [NaN, "soon" as never]) {
+    await expect(driver.setItem("lost", "x", { ttl })).rejects.toThrow(/^ttl_invalid: /);
+  }
+  expect(await driver.getItem("lost")).toBeNull();
+});
+
 it("the driver of unstorage lists and clears below a base that no name of a record can hold", async () => {
   const under = "u".repeat(250);
   const removed: string[] = [];

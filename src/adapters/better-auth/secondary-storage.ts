@@ -132,8 +132,8 @@ export function secondaryStorage(options: SecondaryStorageOptions): SecondarySto
 }
 
 /** better-auth rounds what is left of a lifetime down to seconds: 0 ends within a second, and is not a value that stays. */
-function lifetimeMsOf(ttl: number | undefined): number {
-  return ttlMsOf(ttl === undefined || ttl > 0 ? ttl : 1);
+function lifetimeMsOf(ttl: number | null | undefined): number {
+  return ttlMsOf(ttl != null && ttl <= 0 ? 1 : ttl);
 }
 
 function isMismatch({ code }: { readonly code: string }): boolean {

@@ -8,6 +8,7 @@ import { clockOf, systemClock, type LegacyClock } from "../../ratelimit/clock.ts
 import { optionsOf } from "../../ratelimit/known-options.ts";
 import { BoundedCalls, checkBackend } from "../shared/bounded-calls.ts";
 import { count, type Counted } from "../shared/counting.ts";
+import { FOREVER_MS } from "../shared/lifetime.ts";
 import { checkPrefix, recordKey } from "../shared/prefix.ts";
 
 /**
@@ -98,7 +99,10 @@ export class ThrottrStore {
 
   /** Takes the window of a middleware; the middleware calls it before anything else. */
   init({ windowMs }: { windowMs: number }): void {
-    this.#windowMs = Math.ceil(windowMs);
+    if (!(windowMs > 0)) {
+      throw configurationInvalid("windowMs", "expected milliseconds above 0", windowMs);
+    }
+    this.#windowMs = Math.min(Math.ceil(windowMs), FOREVER_MS);
   }
 
   /** How often a client came; undefined where it did not. */

@@ -120,7 +120,7 @@ export class KeyvThrottr {
   /** Removes the records of the namespace; those of all namespaces when none is set. */
   async clear(): Promise<void> {
     const { namespace } = this;
-    await this.#store.clear(namespace === undefined ? this.#prefix : this.#prefixOf(namespace));
+    await this.#store.clear(namespace == null ? this.#prefix : this.#prefixOf(namespace));
   }
 
   async has(key: string): Promise<boolean> {
@@ -151,11 +151,12 @@ export class KeyvThrottr {
    *
    * @throws ThrottrError `namespace_invalid` where it leaves no room for the hash of a key
    */
-  #prefixOf(namespace = ""): string {
-    const escaped = namespace.replaceAll("%", "%25").replaceAll(":", "%3A");
+  #prefixOf(given: string | null | undefined): string {
+    const namespace = given ?? "";
     const bytesMax = HASHABLE_PREFIX_BYTES_MAX - byteLengthOf(`${this.#prefix}:`);
-    if (namespace.isWellFormed() && byteLengthOf(escaped) <= bytesMax) {
-      return `${this.#prefix}${escaped}:`;
+    if (typeof namespace === "string" && namespace.isWellFormed()) {
+      const escaped = namespace.replaceAll("%", "%25").replaceAll(":", "%3A");
+      if (byteLengthOf(escaped) <= bytesMax) return `${this.#prefix}${escaped}:`;
     }
     const expected = `well-formed text of at most ${bytesMax} bytes, 3 for each % and colon`;
     throw invalid("namespace", expected, namespace);
