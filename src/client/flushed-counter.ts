@@ -39,18 +39,18 @@ export interface FlushedCounterOptions {
   /** TTL of a counter that a flush creates, in ms, from 1; an existing counter keeps its own. */
   readonly ttlMs: number;
   /** How long increments are gathered before they are sent, in ms: 10 to 10,000; 1,000 unless given. */
-  readonly flushMs?: number;
+  readonly flushMs?: number | undefined;
   /** Most keys that are gathered: 1 to 10,000; 10,000 unless given. An increment of one more sends them first. */
-  readonly keysMax?: number;
+  readonly keysMax?: number | undefined;
   /**
    * Keeps a flush alive after the response to a request: `waitUntil` of `cloudflare:workers`. A Worker must give it, except
    * to the counter of an embedded server, which has it.
    */
-  readonly waitUntil?: (work: Promise<unknown>) => void;
+  readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
   /** Called when a flush in the background has failed, in whole or in part; unless given, a warning is logged. */
-  readonly onError?: (error: ThrottrError) => void;
+  readonly onError?: ((error: ThrottrError) => void) | undefined;
   /** The clock of the runtime unless given. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const OPTIONS: FieldNames<FlushedCounterOptions> = {

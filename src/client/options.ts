@@ -19,27 +19,27 @@ const COUNT_MAX = 2 ** 31 - 1;
  */
 export interface ClientOptions {
   /** How long a call, or the opening of a connection, may take, in ms: 1 to 2^31 - 1; 10,000 unless given. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /**
    * Attempts for a call that is safe to repeat, and attempts in a row to connect before the waiting calls
    * fail: 1 to 100; 3 unless given.
    */
-  readonly attemptsMax?: number;
+  readonly attemptsMax?: number | undefined;
   /** Calls that may wait for a connection: from 1; 16,384 unless given. Further calls fail with `queue_full`. */
-  readonly queueMax?: number;
+  readonly queueMax?: number | undefined;
   /** Bytes of the calls that wait for a connection: from 1; 16 MiB unless given. */
-  readonly queueBytesMax?: number;
+  readonly queueBytesMax?: number | undefined;
   /**
    * How often a connection is pinged, in ms: 1 to 2^31 - 1; 15,000 unless given. A connection that does not answer before
    * the next ping is replaced.
    */
-  readonly pingIntervalMs?: number;
+  readonly pingIntervalMs?: number | undefined;
   /** Largest wait before a second attempt, in ms; it doubles with each further one. 200 unless given. */
-  readonly backoffBaseMs?: number;
+  readonly backoffBaseMs?: number | undefined;
   /** Largest wait before any attempt, in ms; 30,000 unless given. */
-  readonly backoffMaxMs?: number;
+  readonly backoffMaxMs?: number | undefined;
   /** The clock of the runtime unless given. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const CLIENT: FieldNames<ClientOptions> = {
@@ -54,7 +54,9 @@ const CLIENT: FieldNames<ClientOptions> = {
 };
 
 /** Options with all defaults filled in. */
-export type Settings = Required<ClientOptions> & { readonly clock: ClientClock };
+export type Settings = {
+  readonly [Name in keyof ClientOptions]-?: NonNullable<ClientOptions[Name]>;
+} & { readonly clock: ClientClock };
 
 /** @throws ThrottrError `option_invalid` */
 export function settingsOf(options: ClientOptions): Settings {

@@ -34,34 +34,37 @@ export interface RateLimitOptions<E extends Env = Env, Name extends string = str
   /** Who decides; a function where it depends on the request, or on bindings that come with it. */
   readonly limiter: RequestLimiter | ((c: Context<E>) => RequestLimiter | Promise<RequestLimiter>);
   /** Who is limited: any text but none, which is an error (`key_invalid`). */
-  readonly key?: (c: Context<E>) => string | Promise<string>;
+  readonly key?: ((c: Context<E>) => string | Promise<string>) | undefined;
   /** Another name of `key`. */
-  readonly keyGenerator?: (c: Context<E>) => string | Promise<string>;
+  readonly keyGenerator?: ((c: Context<E>) => string | Promise<string>) | undefined;
   /** What a request costs, an integer from 1; 1 unless given. */
-  readonly cost?: number | ((c: Context<E>) => number | Promise<number>);
+  readonly cost?: number | ((c: Context<E>) => number | Promise<number>) | undefined;
   /** True for requests that are not limited: no limiter is asked, nothing is set. */
-  readonly skip?: (c: Context<E>) => boolean | Promise<boolean>;
+  readonly skip?: ((c: Context<E>) => boolean | Promise<boolean>) | undefined;
   /** Gives back what a request cost that was not successful. */
-  readonly skipFailedRequests?: boolean;
+  readonly skipFailedRequests?: boolean | undefined;
   /** Gives back what a request cost that was successful. */
-  readonly skipSuccessfulRequests?: boolean;
+  readonly skipSuccessfulRequests?: boolean | undefined;
   /** Whether a request that has been handled was successful: its status is below 400 unless given. */
-  readonly requestWasSuccessful?: (c: Context<E>) => boolean | Promise<boolean>;
+  readonly requestWasSuccessful?: ((c: Context<E>) => boolean | Promise<boolean>) | undefined;
   /** Which fields the response has; false for none but `Retry-After`. `draft-8` unless given. */
-  readonly headers?: HeaderStyle | false;
+  readonly headers?: HeaderStyle | false | undefined;
   /** Where the result stands in `c.var`: `rateLimit` unless given. */
-  readonly requestPropertyName?: Name;
+  readonly requestPropertyName?: Name | undefined;
   /** Is told of every refusal before it is answered; in shadow mode too. */
-  readonly onLimited?: (c: Context<E>, result: RateLimitResult) => void | Promise<void>;
+  readonly onLimited?:
+    ((c: Context<E>, result: RateLimitResult) => void | Promise<void>) | undefined;
   /**
    * Answers a refused request; problem details unless given. Header fields are added to what it returns,
    * `Retry-After` too unless it has one. It may serve the request all the same: `await next()`.
    */
-  readonly handler?: (
-    c: Context<E>,
-    next: Next,
-    result: RateLimitResult,
-  ) => Response | void | Promise<Response | void>;
+  readonly handler?:
+    | ((
+        c: Context<E>,
+        next: Next,
+        result: RateLimitResult,
+      ) => Response | void | Promise<Response | void>)
+    | undefined;
 }
 
 const OPTIONS: FieldNames<RateLimitOptions> = {

@@ -71,39 +71,39 @@ export interface RateLimiterOptions {
    * How long an answer may take, in ms: 1 to 2^31 - 1, or Infinity; 5,000 unless given. A call that took longer may have
    * been applied.
    */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /**
    * What to answer when the server can't be asked, or not in time: "open" allows, "closed" refuses, both with `reason`
    * "timeout" or "error". Unless given, the call throws. Wrong arguments always throw, and so does `reset`.
    */
-  readonly onError?: "open" | "closed";
+  readonly onError?: "open" | "closed" | undefined;
   /**
    * Caches refusals until their reset, and answers from the cache without a call: true, or a cache that several limiters
    * share; false unless given. A refund or reset by this limiter shows at once, one by another limiter when the refusal
    * ends. A call with an idempotency key is always sent.
    */
-  readonly cache?: boolean | RefusalCache;
+  readonly cache?: boolean | RefusalCache | undefined;
   /**
    * Decides most requests in this isolate, in microseconds: it draws units of the limit, which are charged first, and spends
    * them without a call. True, or how; false unless given. Calls with an idempotency key are always sent. See
    * `docs/rate-limits.md` for the bound, which a server with `DURABILITY=relaxed` does not keep.
    */
-  readonly local?: boolean | LocalOptions;
+  readonly local?: boolean | LocalOptions | undefined;
   /**
    * Decides, charges and reports, but never refuses: every result is a success, and `shadow` has the decision. A failure
    * does not throw then: it is a refusal in `shadow`, or a success where `onError` is "open". `blockUntilReady` does not
    * wait. False unless given.
    */
-  readonly shadow?: boolean;
+  readonly shadow?: boolean | undefined;
   /**
    * "strict", unless given: an answer comes when it is on disk, so that no crash takes it back. "relaxed" answers before
    * that: faster, and with fewer rows written, but a crash of the shard may take back what this limiter charged or refunded
    * within the last 50 ms. For limits that protect from load, not for those that count money. Resets, reservations and
    * the draws of `local` are always strict. A server or shard before 0.5 is asked again, strictly.
    */
-  readonly durability?: LimitDurability;
+  readonly durability?: LimitDurability | undefined;
   /** The clock of the platform unless given. */
-  readonly clock?: Clock | LegacyClock;
+  readonly clock?: Clock | LegacyClock | undefined;
 }
 
 /**
@@ -117,16 +117,16 @@ export interface LocalOptions {
    * How long drawn units may be spent, in ms: 50 to 10,000; 1,000 unless given. They never live longer than a tenth of the
    * shortest window, or of `burst / rate`; where that is below 20 ms, every request is sent.
    */
-  readonly leaseMs?: number;
+  readonly leaseMs?: number | undefined;
   /** For how many keys units are kept, from 1. Without it and `store`, all limiters of one `throttr` share 10,000. */
-  readonly keysMax?: number;
+  readonly keysMax?: number | undefined;
   /** Shared by limiters that are created for each request, with a client of their own. */
-  readonly store?: AllowanceStore;
+  readonly store?: AllowanceStore | undefined;
   /**
    * Keeps work alive after the response, as `ctx.waitUntil` of a Worker: units are drawn ahead and given back there. Other
    * runtimes need none. A Worker without it draws only when a request has to wait anyway.
    */
-  readonly waitUntil?: WaitUntil;
+  readonly waitUntil?: WaitUntil | undefined;
 }
 
 /**

@@ -55,7 +55,7 @@ export class RefusalCache {
    * @param options.entriesMax an integer above 0; 10,000 unless given, each of some 500 bytes
    * @throws RateLimitError `configuration_invalid`
    */
-  constructor(options: { readonly entriesMax?: number } = {}) {
+  constructor(options: { readonly entriesMax?: number | undefined } = {}) {
     const { entriesMax = ENTRIES_MAX } = optionsOf(options, { entriesMax: true });
     if (!Number.isSafeInteger(entriesMax) || entriesMax < 1) {
       throw configurationInvalid("entriesMax", "expected an integer above 0", entriesMax);

@@ -26,9 +26,9 @@ export interface TestServerOptions {
    * Variables and secrets that differ from their defaults, such as `{ REPLAY_MESSAGES_MAX: "10" }`. `ACCESS` is `open`
    * unless said otherwise: then no token is needed.
    */
-  readonly variables?: Readonly<Record<string, string>>;
+  readonly variables?: Readonly<Record<string, string>> | undefined;
   /** Token of the client, where `ACCESS` is `token`. */
-  readonly token?: string;
+  readonly token?: string | undefined;
 }
 
 /** A server of a test. */

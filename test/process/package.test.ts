@@ -100,12 +100,26 @@ describe("the testing helper", () => {
   });
 });
 
+/** Compiles a project that depends on the package. @throws Error with what the compiler says */
+function compile(name: string, source: string, more: object): void {
+  const folder = resolve(`.wrangler/${name}`);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(`${folder}/index.ts`, source);
+  const compilerOptions = { strict: true, noEmit: true, target: "es2022", ...more };
+  const config = { compilerOptions, files: ["index.ts"] };
+  writeFileSync(`${folder}/tsconfig.json`, JSON.stringify(config));
+  const compiler = "node_modules/typescript/bin/tsc";
+  try {
+    execFileSync(process.execPath, [compiler, "-p", folder], { stdio: "pipe" });
+  } catch (error) {
+    throw new Error(String((error as { stdout: Buffer }).stdout), { cause: error });
+  }
+}
+
 describe("the declarations", () => {
   it("the type declarations compile in a project without other types than the web's", () => {
-    const folder = resolve(".wrangler/consumer");
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(
-      `${folder}/index.ts`,
+    compile(
+      "consumer",
       `import { http, ThrottrClient } from "throttr-edge/client";
 import { rateLimitStorage, secondaryStorage } from "throttr-edge/better-auth";
 import { ThrottrStore } from "throttr-edge/express-rate-limit";
@@ -123,21 +137,66 @@ export const store = new ThrottrStore({ throttr });
 export const points = new RateLimiterThrottr({ storeClient: throttr, points: 1, duration: 1 });
 export const consumed: Promise<number> = points.consume("ada").then((res) => res.consumedPoints);
 `,
+      {
+        skipLibCheck: false,
+        lib: ["es2022", "dom", "dom.iterable"],
+        module: "esnext",
+        moduleResolution: "bundler",
+        types: [],
+      },
     );
-    const options = {
-      strict: true,
-      noEmit: true,
-      skipLibCheck: false,
-      target: "es2022",
-      lib: ["es2022", "dom", "dom.iterable"],
-      module: "esnext",
-      moduleResolution: "bundler",
-      types: [],
-    };
-    const config = { compilerOptions: options, files: ["index.ts"] };
-    writeFileSync(`${folder}/tsconfig.json`, JSON.stringify(config));
-    const compiler = "node_modules/typescript/bin/tsc";
-    const run = () => execFileSync(process.execPath, [compiler, "-p", folder], { stdio: "pipe" });
-    expect(run).not.toThrow();
+  });
+
+  it("an option may be undefined, as a variable of the environment is, with exactOptionalPropertyTypes", () => {
+    compile(
+      "exact-consumer",
+      `import { FlushedCounter, http, ThrottrClient, webSocket } from "throttr-edge/client";
+import { rateLimitStorage, secondaryStorage } from "throttr-edge/better-auth";
+import { ThrottrStore } from "throttr-edge/express-rate-limit";
+import { guard } from "throttr-edge/fetch";
+import { rateLimit } from "throttr-edge/hono";
+import { KeyvThrottr } from "throttr-edge/keyv";
+import { ThrottrStorage } from "throttr-edge/nestjs";
+import { RateLimiterThrottr } from "throttr-edge/rate-limiter-flexible";
+import { limitAll, RateLimiter, RefusalCache, tokenBucket } from "throttr-edge/ratelimit";
+import { throttrDriver } from "throttr-edge/unstorage";
+const text: string | undefined = process.env["TEXT"];
+const number = text === undefined ? undefined : Number(text);
+const isOn = number === undefined ? undefined : number > 0;
+const throttr = new ThrottrClient(http("http://127.0.0.1", { token: text }), { timeoutMs: number });
+const subscriber = new ThrottrClient(webSocket("http://127.0.0.1", { token: text }));
+const strategy = tokenBucket({ burst: 1, rate: 1 });
+const cache = new RefusalCache({ entriesMax: number });
+const policy = { timeoutMs: number, onError: undefined };
+const limiter = new RateLimiter({ throttr, name: "api", strategy, ...policy, cache, shadow: isOn });
+export const calls = [
+  limiter.limit("ada", { cost: number }),
+  limitAll(throttr, [{ limiter, key: "ada", cost: number }], policy),
+  throttr.limit({ name: "api", key: "ada", strategy, cost: number, idempotencyKey: text }),
+  throttr.increment("ada", { by: number, ttlMs: 1, idempotencyKey: text }),
+  throttr.list({ prefix: text, limit: number, cursor: undefined }),
+  throttr.acquire("ada", { maximum: 1, ttlMs: 1_000, resources: number }),
+  guard(new Request("http://127.0.0.1"), { limiter, key: "ada", cost: number }),
+];
+export const made = [
+  new FlushedCounter(throttr, "views", { ttlMs: 1, flushMs: number, onError: undefined }),
+  rateLimit({ limiter, key: () => "ada", cost: number, skipFailedRequests: isOn }),
+  rateLimitStorage({ throttr, name: text, ...policy }),
+  secondaryStorage({ throttr, prefix: text }),
+  new ThrottrStore({ throttr, prefix: text, timeoutMs: number }),
+  new KeyvThrottr({ throttr, prefix: text }),
+  new ThrottrStorage({ throttr, prefix: text }),
+  new RateLimiterThrottr({ storeClient: throttr, points: 1, duration: 1, timeoutMs: number }),
+  throttrDriver({ throttr, base: text, ttl: number, channel: text, subscriber }),
+];
+`,
+      {
+        skipLibCheck: true,
+        lib: ["es2022"],
+        module: "nodenext",
+        exactOptionalPropertyTypes: true,
+        types: ["node"],
+      },
+    );
   });
 });

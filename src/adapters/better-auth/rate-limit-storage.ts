@@ -21,7 +21,7 @@ export interface RateLimitStorageOptions extends Pick<
   /** The server that decides: a client, or the service binding of a Worker. */
   readonly throttr: LimitBackend;
   /** Names the limit, as `name` of a RateLimiter; `better-auth-limit` unless given. */
-  readonly name?: string;
+  readonly name?: string | undefined;
 }
 
 /** A rule of better-auth: `max` requests in `window` seconds. */

@@ -33,11 +33,11 @@ export interface ThrottrStoreOptions {
    * the store of `throttr-edge/hono`. No prefix of one namespace may begin with another one: nothing ends it, so that `a`
    * with the key `bc` and `ab` with `c` are one record.
    */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /** How long a call may take, in ms: 1 to 2^31 - 1; 5,000 unless given. One that took longer may have counted. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** The platform's unless given. */
-  readonly clock?: Clock | LegacyClock;
+  readonly clock?: Clock | LegacyClock | undefined;
 }
 
 /**

@@ -30,9 +30,9 @@ export interface GuardOptions<Incoming> {
   /** Identifies the client: any text, or a function of the request. Empty text is an error (`key_invalid`). */
   readonly key: string | ((request: Incoming) => string | Promise<string>);
   /** What the request costs, an integer from 1; 1 unless given. */
-  readonly cost?: number | ((request: Incoming) => number | Promise<number>);
+  readonly cost?: number | ((request: Incoming) => number | Promise<number>) | undefined;
   /** Style of the header fields; false for `Retry-After` only. `draft-8` unless given. */
-  readonly headers?: HeaderStyle | false;
+  readonly headers?: HeaderStyle | false | undefined;
 }
 
 /**

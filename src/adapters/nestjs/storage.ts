@@ -28,7 +28,7 @@ export interface ThrottrStorageOptions extends CallLimits {
    * Keys of records begin with it: 1 to 128 bytes; `nest:` unless given. No prefix of one namespace may begin with another one:
    * nothing ends it, so that `a` with the key `bc` and `ab` with `c` are one record.
    */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
 }
 
 /**

@@ -48,7 +48,7 @@ export interface RateLimiterThrottrOptions extends Pick<
   /** The server that counts: a client, or the service binding of a Worker. */
   readonly storeClient: PointsBackend;
   /** How long a call may take, in ms: 1 to 2^31 - 1; 5,000 unless given. One that took longer may have counted. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 /** Keys of the library. Where `keyPrefix` is empty, it passes on numbers as they are. */

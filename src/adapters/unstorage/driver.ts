@@ -33,15 +33,15 @@ export interface ThrottrDriverOptions extends CallLimits {
   /** The server: a client, or the service binding of a Worker. */
   readonly throttr: DriverBackend;
   /** Keys of records begin with it and a colon: 1 to 127 bytes; `unstorage` unless given. */
-  readonly base?: string;
+  readonly base?: string | undefined;
   /** TTL in seconds of values that are set without one: from 1; for ever unless given. */
-  readonly ttl?: number;
+  readonly ttl?: number | undefined;
   /** Each change is published there, for drivers of the same base that watch: 1 to 255 bytes; nothing is published unless given. */
-  readonly channel?: string;
+  readonly channel?: string | undefined;
   /** The client that watches `channel`: service bindings don't subscribe. Without it the storage hears of itself alone. */
-  readonly subscriber?: Pick<ThrottrClient, "subscribe">;
+  readonly subscriber?: Pick<ThrottrClient, "subscribe"> | undefined;
   /** Called when a watch ends before it was unwatched, such as when its token has expired; unless given, it throws. */
-  readonly onWatchError?: (error: unknown) => void;
+  readonly onWatchError?: ((error: unknown) => void) | undefined;
 }
 
 const OPTIONS: FieldNames<ThrottrDriverOptions> = {
@@ -58,7 +58,7 @@ const OPTIONS: FieldNames<ThrottrDriverOptions> = {
 /** Options of a call; unstorage passes on whatever its caller gives. */
 interface TransactionOptions {
   /** In seconds. 0 means that the value has no end, as in the library's driver for Redis; a negative one has ended. */
-  readonly ttl?: number;
+  readonly ttl?: number | undefined;
 }
 
 interface Item {

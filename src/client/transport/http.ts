@@ -18,7 +18,7 @@ import { WEB_SOCKET, webSocket, type WebSocketOptions } from "./web-socket.ts";
  */
 export interface HttpOptions extends WebSocketOptions {
   /** The `fetch` of the runtime unless given. */
-  readonly fetch?: Fetch;
+  readonly fetch?: Fetch | undefined;
 }
 
 const HTTP: FieldNames<HttpOptions> = { ...WEB_SOCKET, fetch: true };

@@ -19,9 +19,9 @@ const BEARER_SUBPROTOCOL = "bearer.";
  */
 export interface WebSocketOptions {
   /** Not needed where the deployment is open. */
-  readonly token?: Token;
+  readonly token?: Token | undefined;
   /** The class of the runtime unless given. */
-  readonly WebSocket?: PlatformSocketConstructor;
+  readonly WebSocket?: PlatformSocketConstructor | undefined;
 }
 
 export const WEB_SOCKET: FieldNames<WebSocketOptions> = { token: true, WebSocket: true };

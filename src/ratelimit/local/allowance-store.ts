@@ -42,7 +42,7 @@ export class AllowanceStore {
    * @param options.keysMax an integer above 0; 10,000 unless given, each of some 3,000 bytes
    * @throws RateLimitError `configuration_invalid`
    */
-  constructor(options: { readonly keysMax?: number } = {}) {
+  constructor(options: { readonly keysMax?: number | undefined } = {}) {
     const { keysMax = KEYS_MAX } = optionsOf(options, { keysMax: true });
     if (!Number.isSafeInteger(keysMax) || keysMax < 1) {
       throw configurationInvalid("keysMax", "expected an integer above 0", keysMax);

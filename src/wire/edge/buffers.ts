@@ -16,7 +16,7 @@ export interface CompareAndSetOptions extends Once {
   /** Its new value; null: the record is removed. */
   readonly value: Text | null;
   /** TTL of the new value; needed unless `value` is null. */
-  readonly ttlMs?: number;
+  readonly ttlMs?: number | undefined;
 }
 
 export interface CompareAndSetResult {

@@ -17,7 +17,7 @@ export interface InsertOptions extends Once {
 
 export interface IncrementOptions extends Once {
   /** What is added, 0 to 2^64 - 1; 1 unless given. */
-  readonly by?: bigint | number;
+  readonly by?: bigint | number | undefined;
   /** TTL of the counter where there is none yet; one that exists keeps its own. */
   readonly ttlMs: number;
 }
@@ -28,7 +28,7 @@ export type ChangeName = keyof typeof Change;
 export interface TtlOptions extends Once {
   readonly ttlMs: number;
   /** `patch`: from now on; `increase`, `decrease`: the end moves by it. `patch` unless given. */
-  readonly change?: ChangeName;
+  readonly change?: ChangeName | undefined;
 }
 
 /** What became of a change of a counter. */

@@ -16,20 +16,20 @@ export type { DrawReturn } from "./returns.ts";
 /** What a caller asks an allowance for. */
 export interface DrawRequest extends Pick<LimitRequest, "name" | "key" | "strategy"> {
   /** Units that are needed now: they are granted, or refused as by `limit`. An integer from 0; 1 unless given. */
-  readonly cost?: number;
+  readonly cost?: number | undefined;
   /**
    * Units that the caller expects to need while they live, an integer from 0; 0 unless given. It gets at most a quarter of
    * what remains.
    */
-  readonly wanted?: number;
+  readonly wanted?: number | undefined;
   /** The longest life of the units, in ms, 50 to 10,000; 1,000 unless given. */
-  readonly leaseMs?: number;
+  readonly leaseMs?: number | undefined;
   /** Units of earlier draws that are given back, at most 64. */
-  readonly returns?: readonly DrawReturn[];
+  readonly returns?: readonly DrawReturn[] | undefined;
   /** Requests that the caller has granted from its units since its last draw, for the figures of the limit. */
-  readonly granted?: number;
+  readonly granted?: number | undefined;
   /** Requests that the caller has refused by itself since its last draw. */
-  readonly refused?: number;
+  readonly refused?: number | undefined;
 }
 
 /** What was drawn. */

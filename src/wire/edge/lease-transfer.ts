@@ -41,13 +41,13 @@ export interface ExportedLease extends StoredLease {
 
 export interface LeaseExportOptions {
   /** Names of semaphores begin with it; all unless given. */
-  readonly prefix?: Text;
+  readonly prefix?: Text | undefined;
   /** Leases of a page, 1 to 10,000; 10,000 unless given. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** Bytes of a page, 1 to 2^20, unless a single lease has more; 2^20 unless given. */
-  readonly bytesMax?: number;
+  readonly bytesMax?: number | undefined;
   /** `cursor` of the page before, or any lease. */
-  readonly cursor?: Pick<StoredLease, "name" | "leaseId">;
+  readonly cursor?: Pick<StoredLease, "name" | "leaseId"> | undefined;
 }
 
 export interface LeasePage {

@@ -24,9 +24,9 @@ export interface LimitAllEntry extends Omit<LimitRequest, "idempotencyKey" | "du
   /**
    * True: this limit is charged with the others if it has room, and refuses nothing. False unless given.
    */
-  readonly shadow?: boolean;
+  readonly shadow?: boolean | undefined;
   /** Units of earlier draws that are given back first, whatever is decided; at most 64. */
-  readonly returns?: readonly DrawReturn[];
+  readonly returns?: readonly DrawReturn[] | undefined;
 }
 
 /** Limits that are charged together. */
@@ -85,8 +85,11 @@ export function limitAll(request: LimitAllRequest): Operation<LimitAllResult> {
   return onKey(Command.limitAll, "", {}, read, body);
 }
 
-type Entry = ReturnType<typeof limitOf> &
-  Required<Pick<LimitAllEntry, "cost" | "returns" | "shadow">>;
+type Entry = ReturnType<typeof limitOf> & {
+  readonly cost: number;
+  readonly shadow: boolean;
+  readonly returns: readonly DrawReturn[];
+};
 
 /** @throws ThrottrError that says which entry is wrong */
 function checkedEntry(entry: LimitAllEntry, i: number): Entry {

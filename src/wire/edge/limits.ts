@@ -24,12 +24,12 @@ export interface LimitRequest extends Once {
   readonly key: string;
   readonly strategy: LimitStrategy;
   /** An integer from 1; 1 unless given. */
-  readonly cost?: number;
+  readonly cost?: number | undefined;
   /**
    * "strict" unless given. "relaxed" answers a `limit`, `peek` or `refund` before it is on disk: a crash may take back what
    * was charged within the last 50 ms. A server before 0.5 refuses it with `flags_invalid`, and applies nothing.
    */
-  readonly durability?: LimitDurability;
+  readonly durability?: LimitDurability | undefined;
 }
 
 export function limit(request: LimitRequest): Operation<LimitResult> {

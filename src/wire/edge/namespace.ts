@@ -19,11 +19,11 @@ import type { CommandReply, Operation } from "./operation.ts";
 
 export interface ListOptions {
   /** Keys begin with it; all keys unless given. */
-  readonly prefix?: Text;
+  readonly prefix?: Text | undefined;
   /** Records of a page, 1 to 1,000; 1,000 unless given. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** `cursor` of the page before. */
-  readonly cursor?: Text;
+  readonly cursor?: Text | undefined;
 }
 
 export interface ListedRecord {

@@ -11,7 +11,7 @@ export interface Once {
    * 1 to 64 bytes. Another call with the same key for the same record, within `IDEMPOTENCY_TTL_MS`, is
    * not applied: it gets the answer of the first one.
    */
-  readonly idempotencyKey?: Text;
+  readonly idempotencyKey?: Text | undefined;
 }
 
 /** Frames are written here, one after the other: making one awaits nothing, so no two are written at once. */

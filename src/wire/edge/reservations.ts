@@ -20,9 +20,9 @@ import { newUuid, uuidBytes, type FillRandom } from "./uuid.ts";
 /** An estimate, and how long it may be corrected. */
 export interface ReserveRequest extends Pick<LimitRequest, "name" | "key" | "strategy"> {
   /** The estimate, an integer from 1; 1 unless given. */
-  readonly cost?: number;
+  readonly cost?: number | undefined;
   /** How long it may be settled, in ms, 1,000 to 86,400,000; 60,000 unless given. After that it counts as spent. */
-  readonly ttlMs?: number;
+  readonly ttlMs?: number | undefined;
   /**
    * A UUID; a new one unless given. The same call with the same id is charged once: so it may be made again when its
    * answer was lost.

@@ -21,7 +21,7 @@ import { uuidOf } from "./uuid.ts";
 
 export interface AcquireOptions {
   /** How much is held, 1 to 2^32 - 1; 1 unless given. */
-  readonly resources?: number;
+  readonly resources?: number | undefined;
   /** What all that is held together must not exceed: `resources` to 2^32 - 1. Nothing of it is kept. */
   readonly maximum: number;
   /**
@@ -65,11 +65,11 @@ export interface SemaphoreState {
 
 export interface SemaphoreListOptions {
   /** Names begin with it; all unless given. */
-  readonly prefix?: Text;
+  readonly prefix?: Text | undefined;
   /** Semaphores of a page, 1 to 1,000; 1,000 unless given. Long names make pages shorter. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** `cursor` of the page before. */
-  readonly cursor?: Text;
+  readonly cursor?: Text | undefined;
 }
 
 export interface ListedSemaphore extends SemaphoreState {
@@ -86,9 +86,9 @@ export interface SemaphorePage {
 
 export interface HolderListOptions {
   /** Holders of a page, 1 to 1,000; 1,000 unless given. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** `cursor` of the page before. */
-  readonly cursor?: Uint8Array;
+  readonly cursor?: Uint8Array | undefined;
 }
 
 /** Who holds resources of a semaphore. */

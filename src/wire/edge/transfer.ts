@@ -55,7 +55,7 @@ export type RestorePolicyName = keyof typeof RestorePolicy;
 
 export interface RestoreOptions {
   /** What becomes of a live record under the same key, whatever its kind; `keep` unless given. */
-  readonly policy?: RestorePolicyName;
+  readonly policy?: RestorePolicyName | undefined;
 }
 
 /** `kept`: there was a live record; `expired`: the end had come. In both nothing was written. */
@@ -63,15 +63,15 @@ export type RestoreResult = keyof typeof RestoreOutcome;
 
 export interface ExportOptions {
   /** Keys, or consumers of pairs, begin with it; all unless given. */
-  readonly prefix?: Text;
+  readonly prefix?: Text | undefined;
   /** The pairs of dialect 2, and not the records under keys. */
-  readonly pairs?: boolean;
+  readonly pairs?: boolean | undefined;
   /** Records of a page, 1 to 10,000; 10,000 unless given. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** Bytes of a page, 1 to 2^20, unless a single record has more; 2^20 unless given. */
-  readonly bytesMax?: number;
+  readonly bytesMax?: number | undefined;
   /** `cursor` of the page before, or the key of any record. */
-  readonly cursor?: RecordKey;
+  readonly cursor?: RecordKey | undefined;
 }
 
 /** A record as it is stored. */
