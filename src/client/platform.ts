@@ -45,6 +45,10 @@ interface BodyShape {
 export interface FetchResponse {
   readonly ok: boolean;
   readonly status: number;
+  /** Missing where a custom `fetch` does not say whether it has followed a redirect. */
+  readonly redirected?: boolean;
+  /** Where the response came from. */
+  readonly url?: string;
   /** Missing where a custom `fetch` has none. */
   readonly headers?: { get(name: string): string | null };
   /** Missing where a runtime, or a custom `fetch`, has no streams. */

@@ -274,6 +274,23 @@ describe("a refusal", () => {
     expect(page.isCancelled).toBe(true);
   });
 
+  it("the error of a request that was redirected names where to", async () => {
+    const there = { redirected: true, url: "https://login.example.com/in?to=/throttr/edge" };
+    const page = { ...responseOf(200, ""), headers: new Headers({ "content-type": "text/html" }) };
+    const { client } = start([
+      async (request) => ({ ...(await problem(401, "token_missing")(request)), ...there }),
+      () => ({ ...responseOf(404, ""), ...there }),
+      () => ({ ...page, ...there }),
+    ]);
+    for (const code of ["token_missing", "response_invalid", "response_invalid"]) {
+      await expect(client.increment("a", TTL)).rejects.toThrow(
+        new RegExp(
+          `^${code}: .*; the request was redirected to https://login.example.com/in: use the address of`,
+        ),
+      );
+    }
+  });
+
   it("a refusal without a reason is reported with the address", async () => {
     const { client } = start([() => responseOf(405, "")]);
     await expect(client.query("a")).rejects.toThrow(

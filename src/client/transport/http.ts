@@ -77,7 +77,10 @@ export function http(url: string, options: HttpOptions = {}): Transport {
       const type = response.headers?.get("content-type") ?? REPLY_TYPE;
       if (type === REPLY_TYPE) return await readWhole(response, REPLY_BYTES_MAX);
       discard(response);
-      throw new ThrottrError("response_invalid", notThrottr(door, response.status, type));
+      throw new ThrottrError(
+        "response_invalid",
+        notThrottr(door, response.status, type) + redirectHint(response),
+      );
     },
     connect: (events) => socket.connect(events),
   };
@@ -146,8 +149,16 @@ export async function refusalOf(door: string, response: FetchResponse): Promise<
   const { status } = response;
   const { bytes } = await readBeginning(response, PROBLEM_BYTES_MAX);
   const text = decoder.decode(bytes);
+  const hint = redirectHint(response);
   const error = await errorOfResponse({ text: async () => text });
-  if (error !== null) return error;
-  const detail = notThrottr(door, status, text);
+  if (error !== null)
+    return hint === "" ? error : new ThrottrError(error.code, error.detail + hint);
+  const detail = notThrottr(door, status, text) + hint;
   return status >= 500 ? outcomeUnknown(detail) : new ThrottrError("response_invalid", detail);
+}
+
+/** What to add to the error of a request that was redirected: `fetch` goes there without the token, or without the calls. */
+function redirectHint({ redirected, url }: FetchResponse): string {
+  if (redirected !== true) return "";
+  return `; the request was redirected to ${url?.split("?")[0]}: use the address of the server itself`;
 }
