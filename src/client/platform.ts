@@ -105,6 +105,8 @@ interface PlatformUrl {
   protocol: string;
   pathname: string;
   hash: string;
+  readonly username: string;
+  readonly password: string;
   readonly href: string;
 }
 

@@ -90,6 +90,14 @@ describe("addresses", () => {
     },
   );
 
+  it("an address with a password is refused over HTTP, and its error does not show it", () => {
+    for (const url of ["https://ada:secret@a.example", "https://:secret@a.example"]) {
+      expect(() => http(url)).toThrow(
+        /^option_invalid: url: expected an address without user and password; a token is an option$/,
+      );
+    }
+  });
+
   it("addresses may be relative on web pages", async () => {
     const globals = globalThis as { location?: unknown };
     globals.location = { href: "https://page.example/news/today" };
@@ -120,6 +128,13 @@ describe("a WebSocket", () => {
     await connect(transport);
     expect((await connect(transport)).made.protocols).toEqual(["throttr", "bearer.t2"]);
   });
+
+  it.each(["abc\n", () => " abc\r\n"])(
+    "a WebSocket offers the token without the end of line of its file",
+    async (token) => {
+      expect((await connect(open(token))).made.protocols).toEqual(["throttr", "bearer.abc"]);
+    },
+  );
 
   it("a WebSocket carries bytes and pings", async () => {
     const { made, told, socket } = await connect(open());

@@ -37,6 +37,11 @@ export function doorOf(url: string, scheme: "http" | "ws"): string {
     const detail = `url: expected an address that begins with http, https, ws or wss, got ${url}`;
     throw new ThrottrError("option_invalid", detail);
   }
+  // `fetch` refuses such an address at each call, and its error shows the password.
+  if (scheme === "http" && door.username + door.password !== "") {
+    const detail = "url: expected an address without user and password; a token is an option";
+    throw new ThrottrError("option_invalid", detail);
+  }
   door.protocol = schemes[scheme === "http" ? 0 : 1];
   door.pathname = prefixOf(door.pathname) + DOOR_PATH;
   door.hash = "";
@@ -77,14 +82,15 @@ export function checkToken(token: Token | null | undefined): void {
 }
 
 /**
- * Returns a token that is valid now; null where none is needed, or the function returns none.
+ * Returns a token that is valid now; null where none is needed, or the function returns none. Without white space around it,
+ * such as the end of line of a file: a header stands it, and a WebSocket does not.
  *
  * @throws ThrottrError `connection_failed` when the function fails
  */
 export async function tokenOf(token: Token | undefined): Promise<string | null> {
-  if (typeof token !== "function") return token ?? null;
+  if (typeof token !== "function") return token?.trim() ?? null;
   try {
-    return (await token()) ?? null;
+    return (await token())?.trim() ?? null;
   } catch (cause) {
     throw new ThrottrError(
       "connection_failed",
