@@ -249,7 +249,8 @@ export class ThrottrClient implements ClientCalls {
    * views.increment("/pricing");
    */
   counter(name: string, options: FlushedCounterOptions): FlushedCounter {
-    return new FlushedCounter(this, name, { clock: this.#settings.clock, ...options });
+    const { clock } = this.#settings;
+    return new FlushedCounter(this, name, { ...options, clock: options?.clock ?? clock });
   }
 
   /**

@@ -104,7 +104,8 @@ class Local implements EmbeddedThrottr {
   }
 
   counter(name: string, options: FlushedCounterOptions): FlushedCounter {
-    return new FlushedCounter(this, name, { waitUntil, ...options });
+    const given = { ...options, waitUntil: options?.waitUntil ?? waitUntil };
+    return new FlushedCounter(this, name, given);
   }
 }
 

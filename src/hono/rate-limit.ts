@@ -121,7 +121,7 @@ export type RateLimitVariables<Name extends string = "rateLimit", Result = RateL
  *   what is not a limiter, for unknown options, and for an unknown style of `headers`
  */
 export function rateLimit<E extends Env = Env, Name extends string = "rateLimit">(
-  options: RateLimitOptions<E, Name> & { readonly skip?: never },
+  options: RateLimitOptions<E, Name> & { readonly skip?: undefined },
 ): MiddlewareHandler<E & { Variables: RateLimitVariables<Name> }>;
 /** With `skip` there may be no result. */
 export function rateLimit<E extends Env = Env, Name extends string = "rateLimit">(

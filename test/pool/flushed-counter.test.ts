@@ -42,10 +42,14 @@ describe("a flushed counter", () => {
     expect(await countOf("views:/7")).toBe(40n);
   });
 
-  it("a flushed counter of an embedded server has its own waitUntil", async () => {
-    const views = throttr().counter("views", { flushMs: 20, ttlMs: TTL_MS });
+  it.each([
+    ["", {}],
+    [", also where that is undefined", { waitUntil: undefined }],
+  ])("a flushed counter of an embedded server has its own waitUntil%s", async (_, given) => {
+    const name = `views${Object.keys(given).length}`;
+    const views = throttr().counter(name, { flushMs: 20, ttlMs: TTL_MS, ...given });
     views.increment("a");
-    await expect.poll(async () => (await throttr().query("views:a"))?.quota).toBe(1n);
+    await expect.poll(async () => (await throttr().query(`${name}:a`))?.quota).toBe(1n);
   });
 
   it("a Worker must give its waitUntil", () => {

@@ -71,6 +71,13 @@ describe("a flushed counter", () => {
     expect([transport.messages, clock.timers]).toEqual([1, 0]);
   });
 
+  it("a flushed counter has the clock of its client, also where its own is undefined", async () => {
+    const { clock, views, countOf } = start({ clock: undefined });
+    views.increment("a");
+    await clock.advance(1_000);
+    expect(await countOf("a")).toBe(1n);
+  });
+
   it("a flushed counter that is asked for goes on, and keeps the TTL that it has", async () => {
     const { clock, views, countOf, probe } = start({ flushMs: 10 });
     await probe.insert("views:/", { quota: 40, ttlMs: 5_000 });
