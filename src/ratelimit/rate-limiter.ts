@@ -234,6 +234,7 @@ export class RateLimiter {
     );
     const shown = this.#calls.shown(decision);
     const settle = async (real: number, asked: AskOptions = {}): Promise<SettledResult> => {
+      checkSettlement(real, asked);
       if (id === null) return { ...shown, settled: null };
       return await this.#settle({ id, key: stored }, real, asked);
     };
@@ -265,8 +266,7 @@ export class RateLimiter {
     cost: number,
     options: AskOptions,
   ): Promise<SettledResult> {
-    checkOptions(options, ASK, "settle");
-    integerOf(cost, "cost", 0, Number.MAX_SAFE_INTEGER);
+    checkSettlement(cost, options);
     const { name, strategy } = this;
     const request = { name, key, strategy, id, cost };
     const { decision, settled } = await this.#calls.answer<Settled>(
@@ -363,6 +363,12 @@ export class RateLimiter {
       (fallback) => wishes.map(() => fallback),
     );
   }
+}
+
+/** @throws ThrottrError `argument_invalid`, `option_invalid`, `cost_invalid` */
+function checkSettlement(cost: number, options: AskOptions): void {
+  checkOptions(options, ASK, "settle");
+  integerOf(cost, "cost", 0, Number.MAX_SAFE_INTEGER);
 }
 
 /** @throws ThrottrError `ttl_invalid` */

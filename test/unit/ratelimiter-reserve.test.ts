@@ -223,6 +223,16 @@ describe("a reservation where the server can't be asked", () => {
   });
 });
 
+it("a wrong cost of a settlement throws, also where nothing was reserved", async () => {
+  const desk = new Desk();
+  const granted = await desk.limiter.reserve("ada");
+  const refused = await desk.limiter.reserve("ada", { cost: 5000 });
+  for (const held of [granted, refused]) {
+    await expect(held.settle(-1)).rejects.toThrow(/^cost_invalid: cost: /);
+    await expect(held.settle(1, { cost: 1 } as never)).rejects.toThrow(/^option_invalid: cost: /);
+  }
+});
+
 describe("a reservation in shadow mode", () => {
   it("a limiter in shadow mode charges, settles and never refuses", async () => {
     const desk = new Desk({ shadow: true });
