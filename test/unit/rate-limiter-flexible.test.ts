@@ -166,6 +166,18 @@ describe("the limiter", () => {
     });
   });
 
+  it("points are exact up to the largest safe integer, and can be blocked", async () => {
+    const most = Number.MAX_SAFE_INTEGER;
+    const limiter = limiterOf({ points: most - 1 });
+    await limiter.set("a", most - 1, 60);
+    expect((await limiter.get("a"))!.consumedPoints).toBe(most - 1);
+    expect(await outcomeOf(limiter.consume("a", 1))).toMatchObject({
+      refused: { consumedPoints: most },
+    });
+    await limiter.block("b", 60);
+    expect((await limiter.get("b"))!.consumedPoints).toBe(most);
+  });
+
   it("a key without a duration stays, and says -1", async () => {
     const limiter = limiterOf({ duration: 0 });
     expect((await limiter.consume("a")).msBeforeNext).toBe(-1);

@@ -137,14 +137,14 @@ export class RateLimiterThrottr extends Base {
 
   /** Nothing comes between the two operations of a batch on one key, unless a client had to send them one by one. */
   async #replace(record: string, points: number, ttlMs: number): Promise<Points> {
-    const quota = ZERO + points;
+    const quota = BigInt(ZERO) + BigInt(points);
     for (let attempt = 1; attempt <= REPLACE_ATTEMPTS; attempt++) {
       const [removed, inserted] = await this.#throttr.batch([
         ["purge", record],
         ["insert", record, { quota, ttlMs }],
       ]);
       valueIn(removed);
-      if (valueIn(inserted)) return pointsOf({ quota: BigInt(quota), ttlMs, isNew: true });
+      if (valueIn(inserted)) return pointsOf({ quota, ttlMs, isNew: true });
     }
     throw new ThrottrError("exists", "other callers created the key again each time: try again");
   }
@@ -170,7 +170,7 @@ function pointsOf(counter: { quota: bigint; ttlMs: number; isNew: boolean }): Po
   // The record of a key that stays has an end in a hundred years.
   const isEndless = counter.ttlMs > FOREVER_MS / 2;
   return {
-    consumed: Number(counter.quota) - ZERO,
+    consumed: Number(counter.quota - BigInt(ZERO)),
     msBeforeNext: isEndless ? -1 : counter.ttlMs,
     isNew: counter.isNew,
   };
