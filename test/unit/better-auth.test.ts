@@ -242,7 +242,7 @@ describe("secondaryStorage", () => {
 
   it("a call that is not answered in time fails with timeout", async () => {
     const clock = new FakeClock();
-    const throttr = { get: () => new Promise<never>(() => {}) } as never;
+    const throttr = { batch: null, get: () => new Promise<never>(() => {}) } as never;
     const hanging = secondaryStorage({ throttr, timeoutMs: 100, clock }).get("a");
     const caught = hanging.catch((error: unknown) => error);
     await clock.advance(100);

@@ -1,6 +1,12 @@
 /** Arguments of clients and limiters that no type has kept out: plain JavaScript, and slips of the pen. */
 import { Hono } from "hono";
 import { describe, expect, it } from "vitest";
+import { secondaryStorage } from "../../src/adapters/better-auth/secondary-storage.ts";
+import { ThrottrStore as ExpressStore } from "../../src/adapters/express-rate-limit/store.ts";
+import { KeyvThrottr } from "../../src/adapters/keyv/store.ts";
+import { ThrottrStorage } from "../../src/adapters/nestjs/storage.ts";
+import { RateLimiterThrottr } from "../../src/adapters/rate-limiter-flexible/rate-limiter-throttr.ts";
+import { throttrDriver } from "../../src/adapters/unstorage/driver.ts";
 import { serviceBinding } from "../../src/client/transport/binding.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
 import { http } from "../../src/client/transport/http.ts";
@@ -257,6 +263,28 @@ describe("options of transports", () => {
     ["WebSocket", () => webSocket(URL, { WebSocket: {} as never }), "the class, got an object"],
   ])("a wrong %s is refused when the transport is made", async (option, make, expected) => {
     expect(await messageOf(make)).toContain(`option_invalid: ${option}: expected ${expected}`);
+  });
+});
+
+describe("the server of an adapter", () => {
+  it.each<[string, (throttr: never) => unknown]>([
+    ["express-rate-limit", (throttr) => new ExpressStore({ throttr })],
+    ["hono-rate-limiter", (throttr) => new ThrottrStore({ throttr })],
+    ["keyv", (throttr) => new KeyvThrottr({ throttr })],
+    ["nestjs", (throttr) => new ThrottrStorage({ throttr })],
+    ["unstorage", (throttr) => throttrDriver({ throttr })],
+    ["better-auth", (throttr) => secondaryStorage({ throttr })],
+    [
+      "rate-limiter-flexible",
+      (storeClient) => new RateLimiterThrottr({ storeClient, points: 1, duration: 1 }),
+    ],
+  ])("a transport or an address in place of the server of %s is refused", async (_, make) => {
+    for (const wrong of [http(URL), URL]) {
+      expect(await messageOf(() => make(wrong as never))).toMatch(
+        /^configuration_invalid: (throttr|storeClient): expected a client or a service binding, got /,
+      );
+    }
+    expect(await messageOf(() => make(start().client as never))).toBe("none");
   });
 });
 

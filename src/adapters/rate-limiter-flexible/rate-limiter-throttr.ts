@@ -13,7 +13,7 @@ import StoreAbstract from "rate-limiter-flexible/lib/RateLimiterStoreAbstract.js
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
 import type { ThrottrService } from "../../wire/edge/service.ts";
-import { BoundedCalls, valueIn } from "../shared/bounded-calls.ts";
+import { BoundedCalls, checkBackend, valueIn } from "../shared/bounded-calls.ts";
 import { count } from "../shared/counting.ts";
 import { FOREVER_MS, wholeMs } from "../shared/lifetime.ts";
 import { checkPrefix, recordKey } from "../shared/prefix.ts";
@@ -91,15 +91,14 @@ export class RateLimiterThrottr extends Base {
   readonly #calls: BoundedCalls;
 
   /**
-   * @throws Error without a `storeClient`; ThrottrError `option_invalid`; RateLimitError `configuration_invalid` for a
-   * `keyPrefix` above 127 bytes; what the library throws for its options
+   * @throws Error without a `storeClient`; ThrottrError `option_invalid`; RateLimitError `configuration_invalid` for what is
+   * not a server, and for a `keyPrefix` above 127 bytes; what the library throws for its options
    */
   constructor(options: RateLimiterThrottrOptions) {
     super(options);
     const { storeClient, timeoutMs } = options;
-    // A stub of the platform has any property, so only a missing one can be detected.
     if (storeClient == null) throw new Error("storeClient is not set");
-    this.#throttr = storeClient;
+    this.#throttr = checkBackend(storeClient, "storeClient");
     this.#calls = new BoundedCalls({ timeoutMs });
     this.#prefix();
   }

@@ -5,7 +5,7 @@
  */
 import { clockOption, integerOf } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import type { BatchOutcome } from "../../wire/edge/service.ts";
+import type { BatchOutcome, ThrottrService } from "../../wire/edge/service.ts";
 import { TIMER_MS_MAX, type Clock } from "../../wire/clock.ts";
 import { configurationInvalid } from "../../wire/ratelimit/error.ts";
 import { systemClock } from "../../ratelimit/clock.ts";
@@ -44,13 +44,18 @@ export class BoundedCalls {
 }
 
 /**
- * Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
+ * A server of an adapter. Platforms make stubs of many kinds, functions and proxies among them, and these have any property:
+ * what lacks `batch` is another thing, such as a transport or an address.
  *
+ * @param field the name of the option, for the message
  * @throws RateLimitError `configuration_invalid`
  */
-export function checkBackend<Backend>(throttr: Backend): Backend {
-  if (throttr != null) return throttr;
-  throw configurationInvalid("throttr", "expected a client or a service binding", throttr);
+export function checkBackend<Backend extends Pick<ThrottrService, "batch">>(
+  throttr: Backend,
+  field = "throttr",
+): Backend {
+  if ((throttr as Partial<Backend> | null | undefined)?.batch !== undefined) return throttr;
+  throw configurationInvalid(field, "expected a client or a service binding", throttr);
 }
 
 /** The value of an outcome of a batch. @throws ThrottrError */
