@@ -152,7 +152,8 @@ export function rateLimit<E extends Env>(options: RateLimitOptions<E>): Middlewa
     try {
       await next();
     } catch (error) {
-      if (skipFailedRequests) await refund();
+      // What the application has thrown is what went wrong: an error of the refund must not take its place.
+      if (skipFailedRequests) await refund().catch(() => {});
       throw error;
     }
     return (await isGivenBack(c)) ? await refund() : null;

@@ -730,6 +730,16 @@ describe("options", () => {
     expect((await limiter.peek("ada")).remaining).toBe(2);
   });
 
+  it("what a handler threw past Hono stays, also where the refund fails", async () => {
+    const app = new Hono();
+    app.use(rateLimit({ limiter: limiterOf(), key: () => "ada", skipFailedRequests: true }));
+    app.get("/", () => {
+      throttr.failure = new Error("no network");
+      throw "no error";
+    });
+    await expect(async () => await app.request("/")).rejects.toBe("no error");
+  });
+
   it("onLimited gets refusals, real ones and those of shadow mode", async () => {
     const told: [string, boolean][] = [];
     const onLimited = async (c: Context, { success }: RateLimitResult): Promise<void> => {
