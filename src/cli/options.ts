@@ -5,6 +5,7 @@
  * before anything is sent.
  */
 import { InvalidArgumentError, Option, type Command } from "commander";
+import { NAMESPACE } from "../base/names.ts";
 import { durationMsOf } from "./duration.ts";
 import { bytesOfArgument, type Encoding } from "./text.ts";
 
@@ -44,6 +45,7 @@ export function addConnectionOptions(command: Command): Command {
     .option(
       "--namespace <name>",
       "namespace to use, with a token for all of them, or on a server that is open to any",
+      namespaceArgument,
     )
     .option("--profile <name>", "profile with the address and token to use")
     .option("--timeout <duration>", "timeout of a call (default: 10s)", timerArgument());
@@ -101,6 +103,12 @@ export function encodingOf({ hex, base64 }: EncodingOptions): Encoding {
 /** The bytes of an argument, as `--hex` and `--base64` say. @throws InvalidArgumentError */
 export function bytesGiven(text: string, options: EncodingOptions): Uint8Array {
   return bytesOfArgument(text, encodingOf(options));
+}
+
+/** Reads the name of a namespace. @throws InvalidArgumentError for a name that no server accepts */
+export function namespaceArgument(text: string): string {
+  if (NAMESPACE.test(text)) return text;
+  throw new InvalidArgumentError("Expected 1 to 64 letters, digits, dots, dashes or underscores.");
 }
 
 /** Reads an unsigned 64-bit integer. @throws InvalidArgumentError outside 0 to 2^64 - 1 */

@@ -1,5 +1,5 @@
 /** JSON requests to routes that the client library has no method for, such as `/health` and `/v1/admin/clock`. */
-import { serverOf } from "../client/transport/door.ts";
+import { checkedToken, serverOf } from "../client/transport/door.ts";
 import { notThrottr } from "../client/transport/failure.ts";
 import { refusalOf, reach } from "../client/transport/http.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
@@ -53,7 +53,7 @@ export async function askServer(
 ): Promise<Record<string, Json>> {
   const url = serverOf(address) + path;
   const headers = {
-    ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+    ...(token === null ? {} : { authorization: `Bearer ${checkedToken(token)}` }),
     ...(body === undefined ? {} : { "content-type": "application/json" }),
   };
   // A GET has neither a method nor a body in its options.

@@ -198,6 +198,10 @@ describe("usage", () => {
     [["purge", "--prefix", "a"], "--yes"],
     [["token", "--ns", "a"], "TOKEN_SECRET"],
     [["token", "--ns", "a", "--scopes", "all"], "got all"],
+    [["list", "--namespace", "a b"], "Expected 1 to 64 letters"],
+    [["list", "--token", "a\nb"], "token: expected visible ASCII characters"],
+    [["subscribe", "a", "--token", "a\nb"], "token: expected visible ASCII characters"],
+    [["limits", "--token", "a\nb"], "token: expected visible ASCII characters"],
     [["token", "--ns", "a", "--key-prefix", ""], "an empty prefix would allow everything"],
     [["token", "--ns", "a", "--channel-prefix", ""], "an empty prefix would allow everything"],
     [
@@ -224,6 +228,17 @@ describe("usage", () => {
     expect(JSON.parse(asJson.printed.err)).toMatchObject({
       error: { message: expect.stringContaining(message) as string, exitCode: 2 },
     });
+  });
+
+  it("a profile is not added with a token that no header can carry", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "throttr-profiles-"));
+    const environment = { XDG_CONFIG_HOME: folder };
+    const add = ["profile", "add", "a", "--url", "http://a", "--token", "a\nb"];
+    const { exitCode, printed } = await run(add, { environment });
+    expect(exitCode).toBe(ExitCode.usage);
+    expect(printed.err).toContain("token: expected visible ASCII characters");
+    expect(readProfiles(environment).profiles).toEqual({});
+    rmSync(folder, { recursive: true });
   });
 
   it.each([

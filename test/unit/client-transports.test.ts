@@ -22,7 +22,7 @@ class FakeWebSocket implements PlatformSocket {
   readonly #listeners = new Map<string, Listener>();
 
   constructor(url: string, protocols: string[]) {
-    if (protocols.some((protocol) => protocol.includes(" "))) throw new SyntaxError("protocol");
+    if (protocols.some((protocol) => protocol.includes(";"))) throw new SyntaxError("protocol");
     this.url = url;
     this.protocols = protocols;
     FakeWebSocket.made.push(this);
@@ -259,7 +259,7 @@ describe("a WebSocket", () => {
   });
 
   it("a WebSocket that cannot be constructed has failed", async () => {
-    expect((await connect(open("a b"))).told).toEqual([
+    expect((await connect(open("a;b"))).told).toEqual([
       ["closed", "connection_failed: SyntaxError: protocol", false],
     ]);
     const token = (): string => {
@@ -271,6 +271,24 @@ describe("a WebSocket", () => {
         "connection_failed: the function that returns the token failed: Error: not now",
         false,
       ],
+    ]);
+  });
+
+  it("a token that no header can carry is refused for good, and is in no message", async () => {
+    const refused = "option_invalid: token: expected visible ASCII characters, without white space";
+    for (const token of ["secret\nsecret", "secret\rsecret", "secret secret", "secrét"]) {
+      const { told } = await connect(open(token));
+      expect(told).toEqual([["closed", expect.stringContaining(refused), true]]);
+      expect(JSON.stringify(told)).not.toMatch(/secr.t/);
+      const message = Uint8Array.of(1);
+      const asked = http("https://a.example", { token }).exchange!(message, AbortSignal.timeout(1));
+      const error: unknown = await asked.catch((reason: unknown) => reason);
+      expect(String(error)).toContain(refused);
+      expect(String(error)).not.toMatch(/secr.t/);
+    }
+    // The next call of a function may return a better one.
+    expect((await connect(open(() => "a\nb"))).told).toEqual([
+      ["closed", expect.any(String), false],
     ]);
   });
 

@@ -1,6 +1,6 @@
 /** `profile`: manages addresses and tokens by name. No command prints a token. */
 import type { Command } from "commander";
-import { doorOf } from "../../client/transport/door.ts";
+import { checkedToken, doorOf } from "../../client/transport/door.ts";
 import { UsageError } from "../failure.ts";
 import { isInteractive } from "../host.ts";
 import { action, type Invocation } from "../invocation.ts";
@@ -52,7 +52,7 @@ function addAdd(profile: Command): void {
         const replaced = Object.hasOwn(before.profiles, name) ? before.profiles[name]! : null;
         // Checks the name before the person types a token for nothing.
         const file = withProfile(before, name, { url: options.url });
-        const token = await tokenOf(invocation, options);
+        const token = checkedToken(await tokenOf(invocation, options));
         const added: Profile = { url: options.url, ...(token === "" ? {} : { token }) };
         writeProfiles(environment, withProfile(file, name, added));
         const { output } = invocation;

@@ -85,10 +85,27 @@ export function checkToken(token: Token | null | undefined): void {
  * Returns a token that is valid now; null where none is needed, or the function returns none. Without white space around it,
  * such as the end of line of a file: a header stands it, and a WebSocket does not.
  *
- * @throws ThrottrError `connection_failed` when the function fails
+ * @throws ThrottrError `connection_failed` when the function fails; `option_invalid`, as `checkedToken`
  */
 export async function tokenOf(token: Token | undefined): Promise<string | null> {
-  if (typeof token !== "function") return token?.trim() ?? null;
+  const given = typeof token === "function" ? await calledFor(token) : token?.trim();
+  return given == null ? null : checkedToken(given);
+}
+
+/**
+ * Refuses a token that no header can carry, such as one with a line break in it. The runtime would refuse it, too, with an error that
+ * quotes the token, and that error ends in logs.
+ *
+ * @throws ThrottrError `option_invalid`
+ */
+export function checkedToken(token: string): string {
+  if (/^[\x21-\x7e]*$/.test(token)) return token;
+  const detail = "token: expected visible ASCII characters, without white space or line breaks";
+  throw new ThrottrError("option_invalid", detail);
+}
+
+/** The token of a function. @throws ThrottrError `connection_failed` when the function fails */
+async function calledFor(token: Exclude<Token, string>): Promise<string | null> {
   try {
     return (await token())?.trim() ?? null;
   } catch (cause) {

@@ -9,6 +9,8 @@ import type { Ending, Transport } from "./transport.ts";
 
 const SUBPROTOCOL = "throttr";
 const BEARER_SUBPROTOCOL = "bearer.";
+/** Codes that stay until there is another token. */
+const OF_THE_TOKEN: readonly string[] = ["token_expired", "token_revoked", "option_invalid"];
 
 /**
  * Options for opening WebSockets.
@@ -44,7 +46,7 @@ export function webSocket(url: string, options: WebSocketOptions = {}): Transpor
   const source = {
     prepare: async () => await prepare(door, options),
     canReturnFrom: (code: string) =>
-      !["token_expired", "token_revoked"].includes(code) || typeof options.token === "function",
+      !OF_THE_TOKEN.includes(code) || typeof options.token === "function",
   };
   return { connect: (events) => openSocket(source, events) };
 }
