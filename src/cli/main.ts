@@ -4,7 +4,7 @@
  *
  * Everything that only a process has is here: signals, a closed pipe, the exit code. The rest takes it from `Host`.
  */
-import { endWithReader } from "./closed-output.ts";
+import { endWithoutReaders, endWithReader } from "./closed-output.ts";
 import { Clients } from "./connection.ts";
 import { ExitCode } from "./exit-code.ts";
 import { processHost } from "./host.ts";
@@ -15,7 +15,7 @@ import { carryOut } from "./program.ts";
 // Before anything else runs: modules that were imported above use it in functions only.
 completeLanguage();
 
-endWithReader(process.stdout);
+endWithReader(process);
 
 // Listens before the first command runs, so that no signal is lost.
 const ending = new Interruption();
@@ -36,4 +36,5 @@ try {
   await clients.close();
   // An input pipe that its writer keeps open would keep the process alive.
   process.stdin.destroy();
+  endWithoutReaders(process);
 }

@@ -56,6 +56,12 @@ export function addJsonOption(command: Command): Command {
   return command.option("--json", "print JSON, and errors as JSON");
 }
 
+/** Whether words of a command line ask for JSON. They may be words that can't be parsed. */
+export function hasJsonFlag(words: readonly string[]): boolean {
+  const end = words.indexOf("--");
+  return (end < 0 ? words : words.slice(0, end)).includes("--json");
+}
+
 /** Adds `--hex` and `--base64`. */
 export function addEncodingOptions(command: Command, what = "keys and values"): Command {
   return command

@@ -37,7 +37,7 @@ import { isInteractive } from "./host.ts";
 import { ExitCode } from "./exit-code.ts";
 import { NAME, printFailure } from "./failure.ts";
 import { setRun, type AddCommand, type Run } from "./invocation.ts";
-import { addConnectionOptions } from "./options.ts";
+import { addConnectionOptions, hasJsonFlag } from "./options.ts";
 import { VERSION } from "../base/version.ts";
 
 /** The program for one command line. */
@@ -170,7 +170,5 @@ function pathOf(command: Command): string {
 
 /** Whether `--json` was given. Reads the words themselves, because the line may be one that failed to parse. */
 function isJson(args: readonly string[], run: Run): boolean {
-  const end = args.indexOf("--");
-  const own = end < 0 ? args : args.slice(0, end);
-  return run.flags.json === true || own.includes("--json");
+  return run.flags.json === true || hasJsonFlag(args);
 }

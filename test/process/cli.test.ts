@@ -1,5 +1,6 @@
 /** `throttr-edge`, as people and scripts use it, against a server. */
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import {
   existsSync,
   mkdirSync,
@@ -13,6 +14,7 @@ import { createServer as createHttpServer } from "node:http";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { stripVTControlCharacters } from "node:util";
 import * as v from "valibot";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -265,6 +267,25 @@ describe("records", () => {
     const { stdout: out, stderr: err } = spawnSync("sh", ["-c", line], { env, encoding: "utf8" });
     expect(err).toBe("");
     expect(JSON.parse(out)).toMatchObject({ key: "k0" });
+  });
+
+  it("a list does not need a reader of its remarks", async () => {
+    await server.client.insert("k0", { quota: 1n, ttlMs: 600_000 });
+    const env = { ...process.env, ...environment };
+    const listing = spawn(process.execPath, ["dist/cli.js", "list"], { env });
+    listing.stderr.destroy();
+    const exited = once(listing, "exit");
+    expect(await text(listing.stdout)).toContain("k0");
+    expect(await exited).toEqual([0, null]);
+  });
+
+  it("a list that can't be printed is an error in JSON, too", async () => {
+    await server.client.insert("k0", { quota: 1n, ttlMs: 600_000 });
+    const line = `"${process.execPath}" dist/cli.js list --json > /dev/full`;
+    const env = { ...process.env, ...environment };
+    const { status, stderr } = spawnSync("sh", ["-c", line], { env, encoding: "utf8" });
+    expect(status).toBe(2);
+    expect(v.parse(error, JSON.parse(stderr)).error.code).toBe("file_unwritable");
   });
 
   it("records live as long as their TTL says", async () => {

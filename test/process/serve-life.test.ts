@@ -1,4 +1,6 @@
 /** `throttr-edge serve`: how a server starts, stops, ends and comes back. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -141,6 +143,44 @@ it("a stopping server does not wait for connections that stay open", async () =>
   expect(await server.stop()).toBe(0);
   expect(performance.now() - startedAtMs).toBeLessThan(5000);
   expect(await cut).toContain("terminated");
+});
+
+/** Stands in for workerd: it gets ready, and writes more to its log than pipes and buffers hold. */
+const TALKATIVE_WORKERD = `#!${process.execPath}
+const { createServer } = require("node:http");
+const { writeSync } = require("node:fs");
+if (process.argv[2] === "--version") console.log("workerd 2026-10-23");
+else {
+  const [, socket] = process.argv.join("\\n").match(/--socket-addr=(.*)=/);
+  const server = createServer((_request, response) => response.end("{}"));
+  server.listen(0, "127.0.0.1", () => {
+    writeSync(3, JSON.stringify({ event: "listen", socket, port: server.address().port }) + "\\n");
+    for (let i = 0; i < 20_000; i++) process.stdout.write("x".repeat(99) + "\\n");
+  });
+}
+`;
+
+it("a server whose log is no longer read stops in time", async () => {
+  const workerd = join(folder, "talkative-workerd.cjs");
+  writeFileSync(workerd, TALKATIVE_WORKERD, { mode: 0o700 });
+  const [program = "", ...args] = SERVE;
+  const flags = ["--access", "open", "--http", "127.0.0.1:0", "--drain-timeout", "300ms"];
+  // Nothing reads its standard output.
+  const server = spawn(
+    program,
+    [...args, ...flags, "--data", freshFolder(), "--workerd", workerd],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  );
+  const exited = once(server, "exit");
+  let errors = "";
+  server.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()));
+  await expect.poll(() => errors, { timeout: 30_000 }).toContain("ready");
+  await sleep(500);
+  server.kill("SIGTERM");
+  const late = setTimeout(() => server.kill("SIGKILL"), 5000);
+  expect(await exited).toEqual([0, null]);
+  clearTimeout(late);
+  expect(errors).toContain("workerd ended with exit code 0");
 });
 
 it("SIGHUP stops a server, too", async () => {

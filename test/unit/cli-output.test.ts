@@ -141,7 +141,7 @@ describe("a reader that goes away", () => {
     const exit = vi.spyOn(process, "exit").mockImplementation((() => {}) as () => never);
     const told = vi.spyOn(process.stderr, "write").mockReturnValue(true);
     const stdout = failingOutput("ENOSPC");
-    endWithReader(stdout);
+    endWithReader({ stdout, stderr: closedPipe() });
     stdout.write("a");
     await once(stdout, "error");
     expect(exit).toHaveBeenCalledWith(ExitCode.usage);
@@ -152,17 +152,28 @@ describe("a reader that goes away", () => {
   it("a reader that goes away ends a command as if it were done", async () => {
     const exit = vi.spyOn(process, "exit").mockImplementation((() => {}) as () => never);
     const stdout = closedPipe();
-    endWithReader(stdout);
+    endWithReader({ stdout, stderr: closedPipe() });
     stdout.write("a");
     await once(stdout, "error");
     expect(exit.mock.calls).toEqual([[ExitCode.done]]);
     exit.mockRestore();
   });
 
+  it("a reader of standard error that goes away does not end a command", async () => {
+    const exit = vi.spyOn(process, "exit").mockImplementation((() => {}) as () => never);
+    const stderr = closedPipe();
+    endWithReader({ stdout: closedPipe(), stderr });
+    stderr.write("a");
+    // An error without a listener would end the process of the tests.
+    await closed(stderr);
+    expect(exit).not.toHaveBeenCalled();
+    exit.mockRestore();
+  });
+
   it("a reader that goes away does not end a server, on either stream", async () => {
     const exit = vi.spyOn(process, "exit").mockImplementation((() => {}) as () => never);
     const [stdout, stderr] = [closedPipe(), closedPipe()];
-    endWithReader(stdout);
+    endWithReader({ stdout, stderr });
     outliveReaders({ stdout, stderr });
     stdout.write("a");
     stderr.write("a");

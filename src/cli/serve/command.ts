@@ -129,11 +129,11 @@ async function serve(
   const plan = planOf(flags, host.environment, openFilesMax());
   const workerd = findWorkerd(options.workerd);
   const events = new Events(output);
-  for (const warning of plan.warnings) await events.tell("warning", { detail: warning }, warning);
+  for (const warning of plan.warnings) events.tell("warning", { detail: warning }, warning);
   const data = await DataFolder.open(plan.dataFolder, drainTimeout);
   try {
-    for (const pid of data.endedOrphans) await tellOrphan(events, pid);
-    await tellRemoved(events, await removeEmptyObjects(data.objectsFolder));
+    for (const pid of data.endedOrphans) tellOrphan(events, pid);
+    tellRemoved(events, await removeEmptyObjects(data.objectsFolder));
     return await untilEnded((http) => ServerProcess.start(workerd, plan, http, data), {
       plan,
       events,
@@ -147,14 +147,14 @@ async function serve(
 }
 
 /** Reports how many objects a start has removed; says nothing for none. */
-async function tellRemoved(events: Events, objects: number): Promise<void> {
+function tellRemoved(events: Events, objects: number): void {
   if (objects === 0) return;
   const detail = `removed the files of ${objects} objects that held nothing`;
-  await events.tell("objects_removed", { objects }, detail);
+  events.tell("objects_removed", { objects }, detail);
 }
 
 /** Reports an orphan that this start has ended. */
-async function tellOrphan(events: Events, pid: number): Promise<void> {
+function tellOrphan(events: Events, pid: number): void {
   const detail = `ended workerd, process ${pid}: it still used the data folder after its serve was killed`;
-  await events.tell("warning", { detail }, detail);
+  events.tell("warning", { detail }, detail);
 }

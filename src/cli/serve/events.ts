@@ -15,8 +15,9 @@ export class Events {
    * @param event its stable name, for programs
    * @param text the same for people
    */
-  async tell(event: string, fields: Readonly<Record<string, Json>>, text: string): Promise<void> {
-    if (this.#output.isJson) await this.#output.write(`${jsonOf({ event, ...fields })}\n`);
+  tell(event: string, fields: Readonly<Record<string, Json>>, text: string): void {
+    // Not awaited: a reader of the log that has stopped reading must hold up neither a restart nor the end.
+    if (this.#output.isJson) void this.#output.write(`${jsonOf({ event, ...fields })}\n`);
     else this.#output.note(`throttr-edge: ${text}`);
   }
 }

@@ -23,24 +23,40 @@ export class LogLines {
     this.#mapFile = mapFile;
   }
 
-  /** Copies lines until the stream ends. */
-  copy(from: Readable, to: Writable): void {
+  /**
+   * Copies lines until the stream ends.
+   *
+   * @returns copies the rest without waiting for the reader of the log: called when workerd has ended, as its pipe holds little
+   */
+  copy(from: Readable, to: Writable): () => void {
     const lines = createInterface({ input: from, crlfDelay: Infinity });
+    /** Whether lines are dropped: the reader of the log has gone. workerd would block on a pipe that is not read. */
     let isGone = false;
+    let isEnding = false;
+    let isClosed = false;
+    const resume = (): void => {
+      if (!isClosed) lines.resume();
+    };
     const leave = (): void => {
-      // The reader of the log has gone. Lines are still read, and dropped: workerd would block on a full pipe.
       isGone = true;
-      lines.resume();
+      resume();
     };
     to.on("error", leave);
-    // Standard output is shared by both streams of workerd, and by later starts.
-    lines.once("close", () => to.off("error", leave));
+    lines.once("close", () => {
+      isClosed = true;
+      // Standard output is shared by both streams of workerd, and by later starts.
+      to.off("error", leave);
+    });
     lines.on("line", (line) => {
-      if (isGone || to.write(`${this.mapped(line)}\n`)) return;
+      if (isGone || to.write(`${this.mapped(line)}\n`) || isEnding) return;
       // A slow reader holds workerd back, as it would without a process in between.
       lines.pause();
-      to.once("drain", () => lines.resume());
+      to.once("drain", resume);
     });
+    return () => {
+      isEnding = true;
+      resume();
+    };
   }
 
   /** Translates all places in a line. */

@@ -126,8 +126,12 @@ export class ServerProcess {
     });
     const lines = new LogLines(join(folder, `${WORKER_FILE}.map`));
     // Through this process rather than inherited, as places in the built Worker are translated.
-    lines.copy(child.stdout!, process.stdout);
-    lines.copy(child.stderr!, process.stderr);
+    const finishings = [
+      lines.copy(child.stdout!, process.stdout),
+      lines.copy(child.stderr!, process.stderr),
+    ];
+    // The event "close" comes when both streams were read.
+    child.once("exit", () => finishings.forEach((finish) => finish()));
     return new ServerProcess(child, data, plan, http);
   }
 

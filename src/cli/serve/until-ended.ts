@@ -49,7 +49,7 @@ export async function untilEnded(start: Start, life: Life): Promise<ExitCode> {
   try {
     if (life.signal.aborted) stop();
     const exitCode = await keeper.run();
-    await life.events.tell("ended", { exitCode }, `workerd ended with exit code ${exitCode}`);
+    life.events.tell("ended", { exitCode }, `workerd ended with exit code ${exitCode}`);
     return exitCode;
   } catch (error) {
     // The folder is released next: no process may still write to it.
@@ -96,7 +96,7 @@ class Keeper {
       // Keep the ports that the system chose: clients know them.
       if (http !== null) opened = http;
       const text = `workerd ended with exit code ${exitCode}: serve restarts it in ${pauseMs} ms`;
-      await events.tell("restarting", { exitCode, pauseMs }, text);
+      events.tell("restarting", { exitCode, pauseMs }, text);
       // Rejects when the server is asked to stop during the pause.
       await sleep(pauseMs, null, { signal: this.#stopping.signal }).catch(() => {});
     }
@@ -112,7 +112,7 @@ class Keeper {
     this.#stopping.abort();
     const { events, drainTimeoutMs } = this.#life;
     this.#server?.stop(drainTimeoutMs);
-    void events.tell("stopping", { drainTimeoutMs }, "stopping");
+    events.tell("stopping", { drainTimeoutMs }, "stopping");
   }
 
   /** Ends workerd at once. */
@@ -136,13 +136,13 @@ class Keeper {
     const { plan, events } = this.#life;
     try {
       const { http, ailment } = await server.ready();
-      if (ailment !== null) await events.tell("warning", { detail: ailment }, ailment);
-      await tellReady(http, server.pid, plan, events);
+      if (ailment !== null) events.tell("warning", { detail: ailment }, ailment);
+      tellReady(http, server.pid, plan, events);
       return http;
     } catch (error) {
       if (!(error instanceof NotReady)) throw error;
       if (server.isStopping) return null;
-      await events.tell("not_ready", { detail: error.message }, error.message);
+      events.tell("not_ready", { detail: error.message }, error.message);
       server.kill();
       return null;
     }
@@ -153,12 +153,12 @@ class Keeper {
  * Reports the addresses, the folder and the room for connections: all that a person needs to
  * connect.
  */
-async function tellReady(
+function tellReady(
   http: readonly Address[],
   workerdPid: number | undefined,
   plan: ServePlan,
   events: Events,
-): Promise<void> {
+): void {
   const { tcpHost, dataFolder, variables, openFiles } = plan;
   const connectionsMax = Number(variables.CONNECTIONS_MAX ?? 0);
   const urls = http.map((address) => `http://${addressText(address)}`);
@@ -177,7 +177,7 @@ async function tellReady(
     `data  ${dataFolder}`,
     ...(connectionsMax === 0 ? [] : [`room  for ${connectionsMax} connections${files}`]),
   ];
-  await events.tell(
+  events.tell(
     "ready",
     { http: urls, tcp, data: dataFolder, connectionsMax, openFiles, pid: process.pid, workerdPid },
     `ready\n${lines.map((line) => `  ${line}`).join("\n")}`,
