@@ -737,6 +737,24 @@ describe("the command init", () => {
     expect(named.printed.err).toContain("config_missing");
   });
 
+  it("a path that the system refuses is named, and is no fault of init", async () => {
+    const path = folderWith({ file: "" });
+    const other = folderWith({});
+    rmSync(join(other, "src"), { recursive: true });
+    symlinkSync("nowhere", join(other, "src"));
+    const refused: [place: string, flags: readonly string[], message: string][] = [
+      // A file in place of the folder, a folder in place of the file, and a link to nothing in place of a folder.
+      [join(path, "file"), [], "file_unreadable: .+file/wrangler.jsonc: ENOTDIR"],
+      [path, ["-c", path], `file_unreadable: ${path}: EISDIR`],
+      [other, [], `file_unwritable: .+${other}/src`],
+    ];
+    for (const [place, flags, message] of refused) {
+      const { exitCode, printed } = await init(place, ...flags, "--yes");
+      expect(printed.err).toMatch(new RegExp(`^throttr-edge: ${message}`));
+      expect(exitCode).toBe(2);
+    }
+  });
+
   it("a new project has the tools that this release is tested with", () => {
     const { devDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as {
       devDependencies: Record<string, string>;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parse as parseToml } from "@decimalturn/toml-patch";
 import { parse as parseJsonc, printParseErrorCode, type ParseError } from "jsonc-parser";
 import { UsageError } from "../failure.ts";
-import { textIfThere } from "../files.ts";
+import { projectText } from "../files.ts";
 import { withAdditionInJsonc } from "./edit-jsonc.ts";
 import { withAdditionInToml } from "./edit-toml.ts";
 import { isObject, isSameConfig, withAddition, type Addition, type ConfigObject } from "./json.ts";
@@ -29,9 +29,9 @@ export function configPathIn(folder: string): string | null {
   return NAMES.map((name) => join(folder, name)).find((path) => existsSync(path)) ?? null;
 }
 
-/** Reads a configuration. @throws UsageError `config_missing`, `config_invalid` */
+/** Reads a configuration. @throws UsageError `config_missing`, `config_invalid`, `file_unreadable` */
 export function readConfig(path: string): ConfigFile {
-  const text = textIfThere(path);
+  const text = projectText(path);
   if (text === null) throw new UsageError("config_missing", `there is no ${path}`);
   return { path, text, config: parsed(path, text.replace(BYTE_ORDER_MARK, "")) };
 }

@@ -1,7 +1,7 @@
 /** The modules of a Worker: the one that `main` names, and those of environments that have a `main` of their own. */
 import { dirname, extname, resolve } from "node:path";
 import { UsageError } from "../failure.ts";
-import { textIfThere } from "../files.ts";
+import { projectText } from "../files.ts";
 import type { ClassNames, WranglerConfig } from "./additions.ts";
 import { withExportLine, type MainEdit } from "./main-file.ts";
 
@@ -69,7 +69,7 @@ export function assertMains(mains: readonly Main[], config: string): Main {
 function readMain(main: string, field: string, configPath: string): Main {
   const path = resolve(dirname(configPath), main);
   const isEditable = SCRIPTS.includes(extname(main)) && !GENERATED.test(main);
-  return { path, shown: main, field, isEditable, text: isEditable ? textIfThere(path) : null };
+  return { path, shown: main, field, isEditable, text: isEditable ? projectText(path) : null };
 }
 
 /**

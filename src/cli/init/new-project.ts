@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { VERSION } from "../../base/version.ts";
 import { COMPATIBILITY_DATE } from "../serve/configuration.ts";
 import { UsageError } from "../failure.ts";
-import { textIfThere } from "../files.ts";
+import { projectText } from "../files.ts";
 import { toolsFor } from "../tools.ts";
 import { CLASSES, prefixed } from "./additions.ts";
 import { exportLines } from "./main-file.ts";
@@ -25,7 +25,7 @@ export const OPEN =
  *
  * @param prefix of the names of Throttr's classes
  * @param nodeVersion of the machine: an old one gets a newer Node as a dependency, as wrangler needs it
- * @throws UsageError `file_exists` when another of the files is there
+ * @throws UsageError `file_exists` when another of the files is there, `file_unreadable`
  */
 export function newProject(
   folder: string,
@@ -40,7 +40,7 @@ export function newProject(
   };
   const changes = Object.entries(files).map(([file, after]) => {
     const path = join(folder, file);
-    if (textIfThere(path) === null) return { path, before: null, after };
+    if (projectText(path) === null) return { path, before: null, after };
     throw new UsageError(
       "file_exists",
       `${path} is there, but ${folder} has no wrangler configuration: name another folder for a new project, \`throttr-edge init my-app\``,
@@ -72,7 +72,7 @@ function manifestIn(folder: string, name: string, nodeVersion: string): FileChan
     // Newer releases of npm ask before a package may run its script of installation.
     allowScripts: { esbuild: true, workerd: true, node: true },
   };
-  const before = textIfThere(path);
+  const before = projectText(path);
   if (before === null) {
     const manifest = { name, private: true, type: "module", ...wanted };
     return { path, before, after: `${JSON.stringify(manifest, null, 2)}\n` };
@@ -101,7 +101,7 @@ function missingEntries(
 function ignoresIn(folder: string): FileChange[] {
   const path = join(folder, ".gitignore");
   const after = "node_modules/\n.wrangler/\n.dev.vars*\n";
-  return textIfThere(path) === null ? [{ path, before: null, after }] : [];
+  return projectText(path) === null ? [{ path, before: null, after }] : [];
 }
 
 /**

@@ -10,7 +10,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { UsageError } from "../failure.ts";
-import { textIfThere } from "../files.ts";
+import { projectText } from "../files.ts";
 
 /** A file, as it was read and as it shall be. */
 export interface FileChange {
@@ -23,10 +23,11 @@ export interface FileChange {
 /**
  * Writes files, or none of them. A file that an editor has open sees a new file, never half of one.
  *
- * @throws UsageError `file_changed` when one is no longer as it was read
+ * @throws UsageError `file_changed` when one is no longer as it was read; `file_unreadable`, `file_unwritable` when the system
+ *   refuses
  */
 export function writeFiles(changes: readonly FileChange[]): void {
-  const changed = changes.find(({ path, before }) => textIfThere(path) !== before);
+  const changed = changes.find(({ path, before }) => projectText(path) !== before);
   if (changed !== undefined) {
     throw new UsageError("file_changed", `${changed.path} changed meanwhile: start again`);
   }
@@ -42,6 +43,8 @@ export function writeFiles(changes: readonly FileChange[]): void {
       if (before !== null) chmodSync(draft, statSync(target).mode);
     }
     for (const { draft, target } of drafts) renameSync(draft, target);
+  } catch (error) {
+    throw new UsageError("file_unwritable", (error as Error).message);
   } finally {
     for (const { draft } of drafts) rmSync(draft, { force: true });
   }
