@@ -670,6 +670,23 @@ describe("the command", () => {
     expect(await exited).toEqual([0, null]);
   });
 
+  it("a start that still asks the server outlives SIGHUP, and opens no port after SIGTERM", async () => {
+    let asked = 0;
+    const silent = createServer(() => asked++).listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    const { port } = silent.address() as AddressInfo;
+    const command = run([`--url=http://127.0.0.1:${port}`, `--ports=${PORT}=7.3`]);
+    await expect.poll(() => asked, { timeout: 20_000 }).toBe(1);
+    command.process.kill("SIGHUP");
+    await sleep(300);
+    expect(command.process.signalCode).toBeNull();
+    const exited = once(command.process, "exit");
+    command.process.kill("SIGTERM");
+    expect(await exited).toEqual([0, null]);
+    expect(command.lines).toEqual([]);
+    silent.close();
+  });
+
   it.each([
     [["--ports=1=nothing"], "ports_invalid"],
     [["--token-file=/nowhere/token"], "token_unreadable"],

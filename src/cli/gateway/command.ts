@@ -13,7 +13,7 @@ import { action, type Invocation } from "../invocation.ts";
 import { addJsonOption, wholeArgument } from "../options.ts";
 import type { CertificateFiles } from "./certificate.ts";
 import { checkServer } from "./check.ts";
-import { startGateway } from "./gateway.ts";
+import { startGateway, type Gateway } from "./gateway.ts";
 import { GatewayLog } from "./log.ts";
 import { hostOf, LIMITS, limitsOf, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { parsePorts, PORTS_UNLESS_GIVEN, SIZE_UNLESS_GIVEN } from "./ports.ts";
@@ -106,13 +106,15 @@ async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
   const { signal } = invocation;
   outliveReaders(invocation.host);
   const options = optionsOf(invocation, flags);
-  await assertAccepted(options, signal);
-  const gateway = await startGateway(options);
-  const reload = (): void => void gateway.reload();
-  // The convention of servers for reading files again; without a listener SIGHUP would end the
-  // process.
+  let gateway: Gateway | null = null;
+  // The convention of servers for reading files again. Without a listener SIGHUP would end the process, also while the
+  // server is asked.
+  const reload = (): void => void gateway?.reload();
   process.on("SIGHUP", reload);
   try {
+    await assertAccepted(options, signal);
+    if (signal.aborted) return;
+    gateway = await startGateway(options);
     await aborted(signal);
     await gateway.close();
   } finally {
