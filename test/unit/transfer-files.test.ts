@@ -1,4 +1,5 @@
 /** Files of exports: any records, any cuts, any damage; and the way from one engine to another. */
+import { execFileSync } from "node:child_process";
 import {
   appendFileSync,
   existsSync,
@@ -9,6 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -567,6 +569,18 @@ describe("an export and an import", () => {
     expect(await codeOf(ExportFile.create(join(folder, "none", "x"), false))).toBe(
       "file_unwritable",
     );
+  });
+
+  it("an export goes into a pipe with a name", async () => {
+    const { client } = started();
+    await fill(client, counters(5));
+    const name = freshFile();
+    execFileSync("mkfifo", [name]);
+    const received = readFile(name);
+    const file = await ExportFile.create(name, true);
+    await exportAll(sourceOf(client), file.write, null, QUIET);
+    await file.complete();
+    expect((await recordsOf(await received)).reader.trailer).toMatchObject({ records: 5 });
   });
 
   describe("an existing file", () => {

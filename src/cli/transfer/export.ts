@@ -29,13 +29,10 @@ export class ExportFile {
   readonly replaces: string | null;
   /** The part that an earlier run wrote; null for a new file. */
   readonly found: ExportReader | null;
-  /**
-   * The open file. Writes name their offset, so one that was cut short is continued at the right
-   * place.
-   */
+  /** The open file. Its own offset is at its end, as a pipe can't be written at another one. */
   readonly #file: FileHandle;
-  /** Offset of the next write, in bytes. */
-  #at: number;
+  /** Bytes of it, those of an earlier run included. */
+  #bytes: number;
   /** `close` may be called twice: after the export, and by the command's `finally`. */
   #isClosed = false;
 
@@ -49,7 +46,7 @@ export class ExportFile {
     this.replaces = replaces;
     this.#file = file;
     this.found = found;
-    this.#at = found?.endsAt ?? 0;
+    this.#bytes = found?.endsAt ?? 0;
   }
 
   /**
@@ -86,7 +83,7 @@ export class ExportFile {
     // Creates the file if it does not exist; never truncates it.
     await (await opened(begun, "a")).close();
     const found = await readExport(createReadStream(begun), true);
-    const file = await opened(begun, "r+");
+    const file = await opened(begun, "a");
     await file.truncate(found.endsAt);
     return new ExportFile(begun, isDraft ? target : null, file, found.isEmpty ? null : found);
   }
@@ -104,10 +101,10 @@ export class ExportFile {
   readonly write: Write = async (bytes) => {
     for (let from = 0; from < bytes.length;) {
       const { bytesWritten } = await this.#tried(
-        this.#file.write(bytes, from, bytes.length - from, this.#at),
+        this.#file.write(bytes, from, bytes.length - from),
       );
       from += bytesWritten;
-      this.#at += bytesWritten;
+      this.#bytes += bytesWritten;
     }
   };
 
@@ -122,7 +119,7 @@ export class ExportFile {
 
   /** Whether nothing was written. */
   get isEmpty(): boolean {
-    return this.#at === 0;
+    return this.#bytes === 0;
   }
 
   /** Whether `close` was called. */
