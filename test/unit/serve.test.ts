@@ -170,6 +170,19 @@ describe("flags", () => {
     ]);
   });
 
+  it("a secret of bytes that are not text is warned of, wherever it is from", () => {
+    const tokenSecretFile = join(folder, "secret");
+    writeFileSync(
+      tokenSecretFile,
+      Uint8Array.from({ length: 48 }, (_, i) => 150 + i),
+    );
+    const garbled = (name: string): unknown =>
+      expect.stringContaining(`${name} has bytes that are not text in UTF-8`);
+    expect(plan({ tokenSecretFile }).warnings).toEqual([garbled("TOKEN_SECRET")]);
+    const environment = { TOKEN_SECRET: SECRET, SHARD_SECRET: "\uFFFD" };
+    expect(plan({}, environment).warnings).toEqual([garbled("SHARD_SECRET")]);
+  });
+
   it("a variable with its name of release 0.4 is warned of", () => {
     const { variables, warnings } = plan({
       tcp: ["9000=yrmcds@a"],

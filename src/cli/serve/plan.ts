@@ -80,6 +80,8 @@ const ON_ONE_THREAD: Readonly<Record<string, string>> = { SPLIT_CALLS_PER_SECOND
 const SECRET_BYTES_MIN = 32;
 /** No secret is longer. A wrong path, such as that of a log, shows at once. */
 const SECRET_BYTES_MAX = 4096;
+/** What bytes that are not UTF-8 are decoded to, in files and in the environment alike. */
+const REPLACEMENT = "\uFFFD";
 /**
  * The most sockets, HTTP and TCP together. Each is a line of configuration and a file descriptor.
  */
@@ -304,8 +306,20 @@ export function warningsOf(variables: Readonly<Record<string, unknown>>): string
     ({ variable, name }) =>
       `${variable} is now called ${name}; the next release does not read ${variable}`,
   );
-  const { TOKEN_SECRET } = variables;
-  const bytes = typeof TOKEN_SECRET === "string" ? Buffer.byteLength(TOKEN_SECRET) : 0;
-  if (bytes === 0 || bytes >= SECRET_BYTES_MIN) return renamed;
-  return [...renamed, `TOKEN_SECRET has ${bytes} bytes: ${SECRET_BYTES_MIN} or more are advised`];
+  const garbled = Object.keys(SECRETS)
+    .filter((name) => textIn(variables, name).includes(REPLACEMENT))
+    .map(
+      (name) =>
+        `${name} has bytes that are not text in UTF-8, and all of them count as the same character: take text, such as that of \`openssl rand -base64 48\``,
+    );
+  const bytes = Buffer.byteLength(textIn(variables, "TOKEN_SECRET"));
+  if (bytes === 0 || bytes >= SECRET_BYTES_MIN) return [...renamed, ...garbled];
+  const short = `TOKEN_SECRET has ${bytes} bytes: ${SECRET_BYTES_MIN} or more are advised`;
+  return [...renamed, ...garbled, short];
+}
+
+/** A variable that is text; empty for any other. */
+function textIn(variables: Readonly<Record<string, unknown>>, name: string): string {
+  const value = variables[name];
+  return typeof value === "string" ? value : "";
 }
