@@ -5,6 +5,7 @@ import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { childExitCode } from "../src/cli/exit-code.ts";
+import { onNpmEnd } from "../src/cli/npm-end.ts";
 import { portHolder } from "../src/cli/serve/port-holder.ts";
 import { ownRegistry } from "./dev-registry.ts";
 
@@ -167,21 +168,14 @@ export async function getReady(
   }
 }
 
-/** How often the process looks whether npm, which has started it, is still there. */
-const PARENT_INTERVAL_MS = 200;
-
 /** Ends a server with this process, and this process with the server and its exit code, unless it has one already. */
 export function endWithSignals({ process: child }: Pick<Server, "process">): void {
   for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => child.kill(name));
+  const end = (): void => void child.kill("SIGTERM");
+  // It comes when the terminal is closed, and wrangler does not know it.
+  process.on("SIGHUP", end);
   child.on("exit", (code, signal) => process.exit(process.exitCode ?? childExitCode(code, signal)));
-  // npm passes SIGTERM on to the shell that it runs scripts in, which does not pass it on.
-  if (process.env.npm_lifecycle_event === undefined) return;
-  const { ppid } = process;
-  const timer = setInterval(() => {
-    if (process.ppid === ppid) return;
-    clearInterval(timer);
-    child.kill("SIGTERM");
-  }, PARENT_INTERVAL_MS);
+  onNpmEnd(end);
 }
 
 /**

@@ -1,11 +1,12 @@
 /**
- * SIGINT and SIGTERM: the first one aborts the run in order, the second one exits at once.
+ * SIGINT and SIGTERM: the first one aborts the run in order, the second one exits at once. The end of npm counts as a SIGTERM.
  *
  * Without a handler Node exits on the first signal, and a command could neither release its lease nor finish the
  * line it is writing. A person who presses Ctrl-C twice does not want to wait for that.
  */
 import { once } from "node:events";
 import { ExitCode } from "./exit-code.ts";
+import { onNpmEnd } from "./npm-end.ts";
 
 /** Ctrl-C, and what supervisors and containers send to stop a process. */
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
@@ -16,10 +17,15 @@ export class Interruption {
   #controller = new AbortController();
   /** 130 until a signal has arrived. */
   #exitCode: ExitCode = ExitCode.interrupted;
+  readonly #stopWatching: () => void;
 
   /** Starts to listen. */
   constructor() {
     for (const name of SIGNALS) process.on(name, this.#onSignal);
+    this.#stopWatching = onNpmEnd(() => {
+      // Whoever has ended npm may have sent the same signal to this process: it is no second one.
+      if (!this.#controller.signal.aborted) this.#onSignal("SIGTERM");
+    });
   }
 
   /** Aborted by the first signal, with the signal's name as the reason. */
@@ -41,6 +47,7 @@ export class Interruption {
   /** Stops listening. */
   stop(): void {
     for (const name of SIGNALS) process.off(name, this.#onSignal);
+    this.#stopWatching();
   }
 
   /** Aborts with the first signal; exits with the second. */

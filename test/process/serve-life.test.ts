@@ -190,6 +190,20 @@ it("SIGHUP stops a server, too", async () => {
   expect(await server.exited).toBe(0);
 });
 
+it("a server that npx runs ends with npx, whose shell does not pass SIGTERM on", async () => {
+  const shell = ["sh", "-c", '"$@"; true', "sh", ...SERVE];
+  const flags = ["--http", "127.0.0.1:0", "--access", "open", "--data", freshFolder()];
+  const server = SelfHosted.start(flags, { npm_lifecycle_event: "npx" }, shell);
+  started.push(server);
+  const { pid } = await server.ready();
+  server.process.kill("SIGTERM");
+  try {
+    await expect.poll(() => server.events.at(-1), { timeout: 5000 }).toMatchObject({ exitCode: 0 });
+  } finally {
+    killIfThere(pid!);
+  }
+});
+
 it("a server that is stopped twice leaves no workerd behind", async () => {
   const server = open(freshFolder(), "--drain-timeout", "1m");
   await server.ready();

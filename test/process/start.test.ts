@@ -256,14 +256,17 @@ function isGroupAlive(pid: number): boolean {
 }
 
 /** Runs a script that starts a command in the place of wrangler, at a port where nobody listens. */
-function runInPlace(command: string): { status: number | null; pid: number; err: string } {
+function runInPlace(
+  command: string,
+  readyTimeoutMs = 500,
+): { status: number | null; pid: number; err: string } {
   const script = `
     import { spawn } from "node:child_process";
     import { endWithSignals, getReady } from ${JSON.stringify(resolve("scripts/server.ts"))};
     const child = spawn("sh", ["-c", ${JSON.stringify(command)}]);
     console.log(child.pid);
     endWithSignals({ process: child });
-    await getReady({ process: child }, 1, [], 500);
+    await getReady({ process: child }, 1, [], ${readyTimeoutMs});
   `;
   const run = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
     encoding: "utf8",
@@ -277,6 +280,16 @@ it("a server that does not get ready is ended, and npm start with it", () => {
   expect(err).toContain("The server did not get ready");
   expect(status).toBe(1);
   expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+});
+
+it("npm start ends its server when SIGHUP comes to it alone", () => {
+  const { status, pid } = runInPlace("sleep 0.3; kill -HUP $PPID; exec sleep 60", 15_000);
+  try {
+    expect(status).toBe(143);
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  } finally {
+    spawnSync("kill", ["-9", String(pid)]);
+  }
 });
 
 it("npm start ends with the exit code of a server that a signal has ended", () => {

@@ -16,6 +16,7 @@ export interface ServeEvent {
   readonly event: string;
   readonly http?: readonly string[];
   readonly tcp?: readonly { address: string; spoken: string; namespace: string }[];
+  readonly pid?: number;
   readonly workerdPid?: number;
   readonly exitCode?: number;
   readonly detail?: string;
