@@ -7,10 +7,10 @@
 import type { Host } from "./host.ts";
 import type { Output } from "./output.ts";
 
-/** Enters the alternate screen (1049) and hides the cursor (25). */
-const ENTER = "\u001b[?1049h\u001b[?25l";
-/** Shows the cursor and leaves the alternate screen. */
-const LEAVE = "\u001b[?25h\u001b[?1049l";
+/** Enters the alternate screen (1049), hides the cursor (25), and cuts long lines (7), as each line is one row of a view. */
+const ENTER = "\u001b[?1049h\u001b[?25l\u001b[?7l";
+/** Wraps long lines again, shows the cursor and leaves the alternate screen. */
+const LEAVE = "\u001b[?7h\u001b[?25h\u001b[?1049l";
 /** Moves to the first row. Clearing the whole screen instead would flicker. */
 const HOME = "\u001b[H";
 /** Clears what a longer line of the last view left. */

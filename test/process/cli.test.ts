@@ -1330,6 +1330,9 @@ describe("the prompt", () => {
     expect(out.indexOf("\u001b[?1049h")).toBe(0);
     expect(out.lastIndexOf("\u001b[?1049l")).toBeGreaterThan(out.lastIndexOf("\u001b[J"));
     expect(out).toContain("\u001b[?25h");
+    // A line that is longer than the terminal is cut meanwhile: wrapped, it would scroll the view.
+    expect(out.indexOf("\u001b[?7l")).toBeGreaterThan(0);
+    expect(out.lastIndexOf("\u001b[?7h")).toBeGreaterThan(out.lastIndexOf("\u001b[J"));
   });
 });
 
