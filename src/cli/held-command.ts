@@ -20,7 +20,7 @@ const GRACE_MS = 10_000;
 /**
  * Runs a program and releases the lease when it exits.
  *
- * The program receives SIGINT and SIGTERM and decides what to do. If the lease is lost, it gets SIGTERM, and SIGKILL
+ * The program receives SIGINT, SIGTERM and SIGHUP and decides what to do. If the lease is lost, it gets SIGTERM, and SIGKILL
  * 10 s later.
  *
  * @returns the program's exit code, 128 plus the number of the signal that ended it, 127 if there is no such
@@ -86,14 +86,18 @@ function endAtLoss(child: ChildProcess, lease: HeldLease, { output }: Invocation
 }
 
 /**
- * Passes SIGINT and SIGTERM on to the program. Ctrl-C at a terminal is not passed on: the terminal sends it to the
- * whole process group, so the program has received it already, and a second one would kill many programs.
+ * Passes SIGINT, SIGTERM and SIGHUP on to the program. What a terminal sends, at Ctrl-C and when it is closed, is not passed on:
+ * the whole process group gets it, so the program has received it already, and a second one would kill many programs.
  */
 function passSignals(child: ChildProcess, { run, host }: Invocation): () => void {
+  const isOfTerminal = (name: NodeJS.Signals): boolean =>
+    name !== "SIGTERM" && host.stdin.isTTY === true;
+  const pass = (name: NodeJS.Signals): void => {
+    if (!isOfTerminal(name)) child.kill(name);
+  };
   let signal: AbortSignal;
   const onAbort = (): void => {
-    const name = signal.reason as NodeJS.Signals;
-    if (name !== "SIGINT" || host.stdin.isTTY !== true) child.kill(name);
+    pass(signal.reason as NodeJS.Signals);
     listen();
   };
   const listen = (): void => {
@@ -101,7 +105,12 @@ function passSignals(child: ChildProcess, { run, host }: Invocation): () => void
     signal.addEventListener("abort", onAbort, { once: true });
   };
   listen();
-  return () => signal.removeEventListener("abort", onAbort);
+  // Without a listener it would end this process, and the program would go on without its lease.
+  process.on("SIGHUP", pass);
+  return () => {
+    signal.removeEventListener("abort", onAbort);
+    process.off("SIGHUP", pass);
+  };
 }
 
 /** Releases the lease. If that fails the lease expires by itself, so the program's exit code stays as it is. */

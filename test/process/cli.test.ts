@@ -816,6 +816,23 @@ describe("semaphores", () => {
     expect(await holders()).toBe(0);
   });
 
+  it("a command gets SIGHUP, and has its lease until it ends", async () => {
+    const script = `process.on("SIGHUP", () => {
+        console.log("hung up");
+        setTimeout(() => process.exit(3), 1500);
+      });
+      setInterval(() => {}, 1000);
+      console.log("ready");`;
+    const args = ["acquire", name, "--maximum", "1", "--", process.execPath, "-e", script];
+    const running = startCli(args, { environment });
+    await running.printed("ready");
+    running.signal("SIGHUP");
+    await running.printed("hung up");
+    expect(await holders()).toBe(1);
+    expect((await running.ended).exitCode).toBe(3);
+    expect(await holders()).toBe(0);
+  });
+
   it("a command whose lease is lost is ended", async () => {
     const script = "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.1; done";
     const running = startCli(
