@@ -170,6 +170,22 @@ describe("a server that does not answer", () => {
     expect(logs.at(-1)).toMatchObject({ event: "upstream_failed", reason: "unreachable" });
     silent.close();
   });
+
+  it("a server that answers a request for a WebSocket byte by byte is given up in time", async () => {
+    const slow = createHttpServer((_, response) => {
+      response.writeHead(503, { "content-type": "text/plain" });
+      const timer = setInterval(() => response.write("."), 50);
+      response.once("close", () => clearInterval(timer));
+    }).listen(0, "127.0.0.1");
+    await once(slow, "listening");
+    const { port } = slow.address() as AddressInfo;
+    const client = await open(await start(`ws://127.0.0.1:${port}`, { connectTimeoutMs: 200 }));
+    await expect.poll(() => client.isEnded, { timeout: 3000 }).toBe(true);
+    const refused = { event: "upstream_failed", reason: "refused", status: 503 };
+    expect(logs.at(-1)).toMatchObject(refused);
+    slow.closeAllConnections();
+    slow.close();
+  });
 });
 
 describe("a client that does not read", () => {

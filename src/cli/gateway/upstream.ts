@@ -54,7 +54,6 @@ export function openUpstream(
   const options: ClientOptions & { closeTimeout: number } = {
     // Compression would cost memory for each connection, and the server does not offer it.
     perMessageDeflate: false,
-    handshakeTimeout: timeoutMs,
     maxPayload: MESSAGE_BYTES_MAX,
     closeTimeout: CLOSE_TIMEOUT_MS,
     ...(token !== null && { headers: { authorization: `Bearer ${token}` } }),
@@ -63,7 +62,13 @@ export function openUpstream(
   // The first reason counts: later events of the same failure say less.
   let failure: OpenFailure | null = null;
   let isOpen = false;
+  // In all: `handshakeTimeout` of ws begins anew with each byte that the server sends.
+  const timer = setTimeout(() => {
+    failure ??= { failure: "unreachable", detail: { detail: `not open within ${timeoutMs} ms` } };
+    socket.terminate();
+  }, timeoutMs);
   socket.on("open", () => {
+    clearTimeout(timer);
     isOpen = true;
     events.onOpen();
   });
@@ -78,6 +83,7 @@ export function openUpstream(
   // With this listener `ws` leaves the response to us: its body has the server's code, and the
   // socket is still to be ended.
   socket.on("unexpected-response", (_request, response) => {
+    failure ??= { failure: "refused", detail: { status: response.statusCode ?? 0 } };
     void refusalOf(response).then((refusal) => {
       failure = refusal;
       socket.terminate();
@@ -92,6 +98,7 @@ export function openUpstream(
     failure ??= { failure: "unreachable", detail: { detail: lostBy } };
   });
   socket.on("close", (code, reason) => {
+    clearTimeout(timer);
     events.onClose(code, reason.toString("utf8") || lostBy, failure);
   });
   return socket;
