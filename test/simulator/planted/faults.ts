@@ -859,7 +859,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "connection.close(TOKEN_REVOKED);",
     planted: "",
     workload: "tokens",
-    seed: 1,
+    seed: 15,
   },
   {
     name: "Hubs are told of a revocation only once",
@@ -868,7 +868,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "if (missed.length === 0) return null;",
     workload: "tokens",
     isCalm: true,
-    seed: 1,
+    seed: 5,
   },
   {
     name: "a door keeps the first list of revoked tokens that it has read",
@@ -893,7 +893,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "(issuedAtS ?? 0) * 1000 < this.#issuedBeforeMs) return true;",
     planted: "(issuedAtS ?? 0) * 1000 + 1000 < this.#issuedBeforeMs) return true;",
     workload: "tokens",
-    seed: 1,
+    seed: 7,
   },
   {
     name: "a door fails when it learns that a shard has split",
