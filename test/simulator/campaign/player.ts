@@ -8,8 +8,9 @@ import type { Plan } from "./plan.ts";
 import type { Played } from "./play.ts";
 import type { ThreadAnswer, ThreadOptions } from "./thread.ts";
 
-/** A run needs about two seconds of processor time. It may take this long where other work has the processor. */
-const RUN_MS_MAX = 300_000;
+/** A run needs about two seconds of processor time, and one with very many shards a minute or two. */
+const RUN_CPU_S_MAX = 300;
+const LOOK_MS = 5000;
 /** A thread keeps some 200 MB. One that reaches this size has a leak, and must not take the other threads with it. */
 const HEAP_MB_MAX = 2048;
 
@@ -36,9 +37,16 @@ export class Player {
       resolve(failedRun(plan, promise, message));
       void this.close();
     };
-    const timer = setTimeout(() => {
-      giveUp("Progress", `has not ended after ${RUN_MS_MAX / 1000} seconds of true time`);
-    }, RUN_MS_MAX);
+    const before = thread.cpuUsage();
+    const look = async (): Promise<void> => {
+      // True time says little: other work may have the processor.
+      const { user, system } = await thread.cpuUsage(await before);
+      if (user + system < RUN_CPU_S_MAX * 1e6) return;
+      giveUp("Progress", `has not ended after ${RUN_CPU_S_MAX} seconds of processor time`);
+    };
+    const timer = setInterval(() => void look().catch(() => {}), LOOK_MS);
+    // A thread that has ended says so by itself.
+    before.catch(() => {});
     const onMessage = (answer: ThreadAnswer): void => {
       if ("failed" in answer) reject(answer.failed);
       else resolve(answer);
@@ -53,7 +61,7 @@ export class Player {
     try {
       return await promise;
     } finally {
-      clearTimeout(timer);
+      clearInterval(timer);
       thread.off("message", onMessage).off("error", onError).off("exit", onExit);
     }
   }
