@@ -202,23 +202,16 @@ export class Tokens implements Workload {
     return [...checkTokens(this.#history.calls, terms), ...this.#unlisted()];
   }
 
-  /** A revocation that was answered stays listed until its token has expired, or all of its time are revoked. */
+  /** A revocation that was answered stays listed until its token has expired. */
   #unlisted(): Violation[] {
     const listed = this.#listed;
     if (listed === null) return [];
-    const revoked = this.#history.calls.flatMap(({ operation, outcome }) =>
-      operation.name === "revoke" ? [{ of: operation.of, isDone: outcome === ACCEPTED }] : [],
-    );
-    const allBeforeMs = Math.max(
-      0,
-      ...revoked.map(({ of }) => ("id" in of ? 0 : of.issuedBeforeMs)),
-    );
-    return revoked.flatMap(({ of, isDone }) => {
-      if (!isDone || !("id" in of) || listed.has(of.id)) return [];
-      const { expiresAtS, issuedAtS } = this.#tokens.find(({ id }) => id === of.id)!;
-      const isOver = expiresAtS * 1000 <= this.#listedAt!.ms || issuedAtS * 1000 < allBeforeMs;
-      const message = "was revoked, and is not listed";
-      return isOver ? [] : [{ promise: "Tokens", subject: of.id, message }];
+    const expiryOf = new Map(this.#tokens.map(({ id, expiresAtS }) => [id, expiresAtS * 1000]));
+    return this.#history.calls.flatMap(({ operation, outcome }) => {
+      if (operation.name !== "revoke" || outcome !== ACCEPTED || !("id" in operation.of)) return [];
+      const { id } = operation.of;
+      if (listed.has(id) || expiryOf.get(id)! <= this.#listedAt!.ms) return [];
+      return [{ promise: "Tokens", subject: id, message: "was revoked, and is not listed" }];
     });
   }
 }
