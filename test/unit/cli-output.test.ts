@@ -210,9 +210,9 @@ describe("usage", () => {
     [["token", "--ns", "a"], "TOKEN_SECRET"],
     [["token", "--ns", "a", "--scopes", "all"], "got all"],
     [["list", "--namespace", "a b"], "Expected 1 to 64 letters"],
-    [["list", "--token", "a\nb"], "token: expected visible ASCII characters"],
-    [["subscribe", "a", "--token", "a\nb"], "token: expected visible ASCII characters"],
-    [["limits", "--token", "a\nb"], "token: expected visible ASCII characters"],
+    [["list", "--token", "a\nb"], "token: expected ASCII characters without line breaks"],
+    [["subscribe", "a", "--token", "a\nb"], "token: expected ASCII characters without line breaks"],
+    [["limits", "--token", "a\nb"], "token: expected ASCII characters without line breaks"],
     [["token", "--ns", "a", "--key-prefix", ""], "an empty prefix would allow everything"],
     [["token", "--ns", "a", "--channel-prefix", ""], "an empty prefix would allow everything"],
     [
@@ -247,7 +247,7 @@ describe("usage", () => {
     const add = ["profile", "add", "a", "--url", "http://a", "--token", "a\nb"];
     const { exitCode, printed } = await run(add, { environment });
     expect(exitCode).toBe(ExitCode.usage);
-    expect(printed.err).toContain("token: expected visible ASCII characters");
+    expect(printed.err).toContain("token: expected ASCII characters without line breaks");
     expect(readProfiles(environment).profiles).toEqual({});
     rmSync(folder, { recursive: true });
   });

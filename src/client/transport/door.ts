@@ -99,8 +99,9 @@ export async function tokenOf(token: Token | undefined): Promise<string | null> 
  * @throws ThrottrError `option_invalid`
  */
 export function checkedToken(token: string): string {
-  if (/^[\x21-\x7e]*$/.test(token)) return token;
-  const detail = "token: expected visible ASCII characters, without white space or line breaks";
+  if (/^[ -~]*$/.test(token)) return token;
+  const detail =
+    "token: expected ASCII characters without line breaks and other control characters";
   throw new ThrottrError("option_invalid", detail);
 }
 
