@@ -516,7 +516,7 @@ describe("limits", () => {
       };
     });
     door.socket.send(frames);
-    await vi.waitFor(() => expect(answeredBefore).toEqual([0]), { interval: 1 });
+    await vi.waitFor(() => expect(answeredBefore).toEqual([0]), { interval: 1, timeout: 10_000 });
     await other.exchange(WHOAMI, 17);
     expect((await door.inbox.take(many)).every((status) => status === 1)).toBe(true);
     expect(answeredBefore).toEqual([0, expect.toSatisfy((bytes: number) => bytes < many)]);
