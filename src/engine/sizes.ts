@@ -302,6 +302,8 @@ export const REPLAY_CHUNK_BYTES_MAX = 1 << 20;
 
 /** From the first report of a minute to the row: the other objects report with their first requests of the minute. */
 export const HISTORY_GATHER_MS = 1000;
+/** Without calls for once or twice as long, the Directory writes what it alone knows: it sleeps after about ten seconds. */
+export const HISTORY_REST_MS = 4000;
 /** Objects whose last report is known: Shards, Hubs with connections, and the doors. */
 export const HISTORY_OBJECTS_MAX = 1024;
 /** With more shards the overview and metrics show what shards have reported: asking them would keep all of them awake. */

@@ -1,9 +1,10 @@
 /**
  * What the Directory keeps of counts: the last hour of the namespace, and totals of all that no shard counts.
  *
- * It is one value under one key, so it is one row, written at most once a minute and only when something was reported. What
- * comes later in the minute goes with the next row. If the Directory sleeps before, reports of Shards and Hubs are made
- * good by their next ones, as they have sums; counts of doors since the row are lost.
+ * It is one value under one key, so it is one row, written with the first report of a minute. What comes later in the minute goes
+ * with the next row, unless the Directory has a rest before: without calls it sleeps after ten seconds, and what only it knows
+ * would be lost. That is what doors and Hubs have counted, as a Hub that sleeps begins to count at 0. Shards report sums of
+ * what they store themselves, so their reports alone cause no second row.
  */
 import { presentMs } from "../../base/clock.ts";
 import { logWarning } from "../../base/log.ts";
@@ -14,7 +15,7 @@ import { MinuteReporter, type MinuteReport } from "../../engine/minute-report.ts
 import { StoredCounts } from "../../engine/stored-counts.ts";
 import { sumFigures, Tally, type TallyFigures } from "../../engine/tally.ts";
 import type { HistoryMinute } from "../../wire/history.ts";
-import { HISTORY_GATHER_MS, HISTORY_OBJECTS_MAX } from "../../engine/sizes.ts";
+import { HISTORY_GATHER_MS, HISTORY_OBJECTS_MAX, HISTORY_REST_MS } from "../../engine/sizes.ts";
 
 const KEY = "counts";
 const VERSION = 1;
@@ -56,6 +57,10 @@ export class DirectoryCounts {
   #isLoaded = false;
   /** The minute of the last row. */
   #writtenMinute = 0;
+  /** Calls of doors and Hubs, and how many of them the last row has. */
+  #calls = 0;
+  #storedCalls = 0;
+  #isWaitingForRest = false;
 
   constructor(state: State, namespace: string, isKept: boolean) {
     this.#state = state;
@@ -70,6 +75,7 @@ export class DirectoryCounts {
     if (!this.#isKept) return;
     const report = this.#reporter.take();
     if (report !== null) this.report(DOORS, report);
+    this.#writeBeforeSleep();
   }
 
   /** Adds what an object has counted since its last report. */
@@ -80,6 +86,7 @@ export class DirectoryCounts {
     if (counts !== null) {
       this.#retireBefore(object, report.sinceMs);
       this.#hubs.set(object, { sinceMs: report.sinceMs, counts });
+      this.#writeBeforeSleep();
     }
     this.#writeSoon();
   }
@@ -96,7 +103,7 @@ export class DirectoryCounts {
       this.#noteEnded(hub, last.sinceMs);
     }
     this.#retired.absorb(figures, presentMs());
-    if (this.#isKept) this.#writeSoon();
+    if (this.#isKept) this.#writeBeforeSleep();
   }
 
   /**
@@ -186,6 +193,25 @@ export class DirectoryCounts {
     this.#state.waitUntil(scheduler.wait(HISTORY_GATHER_MS).then(() => this.#write()));
   }
 
+  /** The same, and again when no door and no Hub has called for a while. */
+  #writeBeforeSleep(): void {
+    this.#calls++;
+    this.#writeSoon();
+    if (this.#isWaitingForRest) return;
+    this.#isWaitingForRest = true;
+    this.#state.waitUntil(this.#writeAtRest());
+  }
+
+  async #writeAtRest(): Promise<void> {
+    let calls;
+    do {
+      calls = this.#calls;
+      await scheduler.wait(HISTORY_REST_MS);
+    } while (calls !== this.#calls);
+    this.#isWaitingForRest = false;
+    if (calls !== this.#storedCalls) this.#write();
+  }
+
   /** A failure costs figures alone: the next row has them. */
   #write(): void {
     const nowMs = presentMs();
@@ -198,6 +224,7 @@ export class DirectoryCounts {
     };
     try {
       this.#state.storage.kv.put(KEY, row);
+      this.#storedCalls = this.#calls;
     } catch (error) {
       logWarning("history_failed", { namespace: this.#namespace, error: String(error) });
     }

@@ -266,6 +266,7 @@ function channels(random: Random): Partial<Sizes> {
     HISTORY_GATHER_MS: whole(random, 10, 2000),
     NAMESPACES_TOLD_AT_ONCE: whole(random, 1, 4),
     WAITING_DELIVERY_BYTES: whole(random, 1, 64),
+    HISTORY_REST_MS: whole(random, 10, 4000),
   };
 }
 
