@@ -18,6 +18,7 @@ import { withTimeout } from "../base/in-time.ts";
 import { logWarning } from "../base/log.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
+import { endUnused } from "../base/unused-socket.ts";
 import type { Settings } from "../base/settings.ts";
 import { inOrder } from "./in-order.ts";
 import { OPENING_MS_MAX } from "../engine/sizes.ts";
@@ -74,13 +75,26 @@ export async function openConnection(entrance: Entrance, request: OpenRequest): 
 
 async function openCounted(entrance: Entrance, request: OpenRequest): Promise<Response> {
   opening++;
+  const opened = openNow(entrance, request);
   try {
-    return await withTimeout(openNow(entrance, request), OPENING_MS_MAX);
+    return await withTimeout(opened, OPENING_MS_MAX);
   } catch (error) {
+    const ended = endLate(opened);
+    entrance.ctx?.waitUntil(ended);
     if (error instanceof ThrottrError) throw error;
     throw hubFailed(error);
   } finally {
     opening--;
+  }
+}
+
+/** Ends the socket of a connection that a Hub opens after its client was refused. */
+async function endLate(opened: Promise<Response>): Promise<void> {
+  try {
+    const { webSocket } = await opened;
+    if (webSocket !== null) endUnused(webSocket);
+  } catch {
+    // The Hub has not opened it: the refusal says so already.
   }
 }
 

@@ -498,6 +498,35 @@ describe("limits", () => {
     expect(waits).toEqual([25_000, 25_000]);
   });
 
+  it("a connection that opens after its client was refused does not stay in its Hub", async () => {
+    const gate = Promise.withResolvers<void>();
+    const hub = env.HUB.getByName("default/XXX/0");
+    const answers: Response[] = [];
+    const late = async (...asked: Parameters<Fetcher["fetch"]>): Promise<Response> => {
+      await gate.promise;
+      answers.push(await hub.fetch(...asked));
+      return answers.at(-1)!;
+    };
+    const kept: Promise<unknown>[] = [];
+    const entrance = {
+      env: { ...env, HUB: { getByName: () => ({ fetch: late }) } } as unknown as Env,
+      settings: parseSettings(env),
+      location: NOWHERE,
+      ctx: { waitUntil: (work: Promise<unknown>) => void kept.push(work) },
+    };
+    const timers = vi.spyOn(globalThis, "setTimeout").mockImplementation(((end: () => void) => {
+      queueMicrotask(end);
+    }) as typeof setTimeout);
+    const refused = openConnection(entrance, opening).finally(() => timers.mockRestore());
+    await expect(refused).rejects.toMatchObject({ code: "hub_failed" });
+    gate.resolve();
+    await expect.poll(() => answers[0]?.status).toBe(101);
+    await Promise.all(kept);
+    const sockets = async (): Promise<number> =>
+      await runInDurableObject(hubStub(), (_, ctx) => ctx.getWebSockets().length);
+    await expect.poll(sockets, LEFT).toBe(0);
+  });
+
   it("connections are served while hundreds of thousands of subscriptions of another one are answered", async () => {
     const many = 600_000;
     const frame = subscribe("many");

@@ -50,6 +50,7 @@ import { readSettings, type Settings } from "../../base/settings.ts";
 import { groupStubOf } from "../../dispatch/groups.ts";
 import { timersOf } from "../../base/timers.ts";
 import { directoryStub } from "../../base/stubs.ts";
+import { endUnused } from "../../base/unused-socket.ts";
 import { HubUnread } from "./socket-flow.ts";
 import { TALLIES_STORE_DELAY_MS } from "../../engine/sizes.ts";
 
@@ -490,13 +491,4 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
       this.#counts.report();
     }
   }
-}
-
-/**
- * Ends the client's end of a socket that no client gets, as its connection was closed while it was being opened. Until both
- * ends are closed, the runtime keeps the socket, which takes a place in the Hub.
- */
-function endUnused(client: WebSocket): void {
-  client.accept();
-  client.close();
 }
