@@ -15,7 +15,11 @@ import { inTime } from "../base/in-time.ts";
 import { hubName } from "../base/names.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
-import { OWN_NAMESPACES_MAX, SLOW_HUB_QUEUE_BYTES_MAX } from "../engine/sizes.ts";
+import {
+  OWN_NAMESPACES_MAX,
+  SLOW_HUB_QUEUE_BYTES_MAX,
+  WAITING_DELIVERY_BYTES,
+} from "../engine/sizes.ts";
 import { resolveDeliveries, type Delivery } from "./delivery.ts";
 import { Lane, type Carry } from "./lane.ts";
 import { logWarning } from "../base/log.ts";
@@ -132,7 +136,7 @@ export class OwnChannels {
       return new Uint32Array(count);
     }
     const { promise, resolve, reject } = Promise.withResolvers<Uint32Array>();
-    const bytes = publications.length;
+    const bytes = publications.length + WAITING_DELIVERY_BYTES;
     lane.submit({ bytes, publications, count, resolve, fail: reject });
     return await promise;
   }

@@ -1,5 +1,5 @@
 /** The way of messages to connections by their ids. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
 import type { Environment } from "../../src/base/environment.ts";
 import { OwnChannels } from "../../src/dispatch/own-channels.ts";
@@ -86,5 +86,29 @@ describe("messages to connections by their ids", () => {
     const second = ownChannels.publish(publicationOf("second"), 1, first.sent);
     expect([...(await first.delivered), ...(await second.delivered)]).toEqual([0, 1, 1]);
     expect(received).toEqual(["before", "first", "second"]);
+  });
+
+  it("small publications that wait for a Hub count with what they take in memory", async () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const gate = Promise.withResolvers<void>();
+    const hub = {
+      deliverToOwners: async (publications: Uint8Array) => {
+        await gate.promise;
+        return Uint32Array.from(textsOf(publications), () => 1);
+      },
+    };
+    const directory = { hubs: async () => ["hanging/XXX/0"] };
+    const env = { HUB: { getByName: () => hub }, DIRECTORY: { getByName: () => directory } };
+    const ownChannels = new OwnChannels(env as unknown as Environment, "hanging");
+    // 3 MB in all, and 10 MB with about 800 bytes for each: at most 8 MiB wait. The platform allows 10,000 timers at once.
+    const bytes = publicationOf("m".repeat(300));
+    const published = Array.from({ length: 9000 }, () => ownChannels.publish(bytes, 1, null));
+    await Promise.all(published.map(({ sent }) => sent));
+    gate.resolve();
+    await Promise.all(published.map(async ({ delivered }) => await delivered));
+    const lost = warn.mock.calls.filter(([line]) => String(line).includes("hub_slow"));
+    expect(lost.length).toBeGreaterThan(0);
+    expect(lost.length).toBeLessThan(2000);
+    warn.mockRestore();
   });
 });
