@@ -500,7 +500,7 @@ describe("limits", () => {
 
   it("a connection that opens after its client was refused does not stay in its Hub", async () => {
     const gate = Promise.withResolvers<void>();
-    const hub = env.HUB.getByName("default/XXX/0");
+    const hub = hubStub(0, "late");
     const answers: Response[] = [];
     const late = async (...asked: Parameters<Fetcher["fetch"]>): Promise<Response> => {
       await gate.promise;
@@ -517,13 +517,14 @@ describe("limits", () => {
     const timers = vi.spyOn(globalThis, "setTimeout").mockImplementation(((end: () => void) => {
       queueMicrotask(end);
     }) as typeof setTimeout);
-    const refused = openConnection(entrance, opening).finally(() => timers.mockRestore());
+    const asked = { ...opening, access: { ...OPEN_ACCESS, namespace: "late" } };
+    const refused = openConnection(entrance, asked).finally(() => timers.mockRestore());
     await expect(refused).rejects.toMatchObject({ code: "hub_failed" });
     gate.resolve();
     await expect.poll(() => answers[0]?.status).toBe(101);
     await Promise.all(kept);
     const sockets = async (): Promise<number> =>
-      await runInDurableObject(hubStub(), (_, ctx) => ctx.getWebSockets().length);
+      await runInDurableObject(hub, (_, ctx) => ctx.getWebSockets().length);
     await expect.poll(sockets, LEFT).toBe(0);
   });
 

@@ -2,6 +2,12 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { OPEN_ACCESS } from "../../src/base/access.ts";
+import {
+  CONNECTION_HEADER,
+  encodeOpenRequest,
+  type OpenRequest,
+} from "../../src/base/calls/open-request.ts";
 import { Channel } from "../../src/objects/channel/channel.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
 import { CHANNEL_GROUPS } from "../../src/dispatch/placement.ts";
@@ -154,6 +160,47 @@ describe("a Hub", () => {
     for (const channel of ["first", "left:0"]) {
       expect(await groupOf(ns, channel).hubsOf(channel)).toEqual([]);
     }
+  });
+
+  it("a Hub refuses a protocol of a later release, and keeps no socket of it", async () => {
+    const ns = freshNamespace();
+    const opening: OpenRequest = {
+      protocolCode: 250,
+      transport: "websocket",
+      access: { ...OPEN_ACCESS, namespace: ns },
+      subprotocol: null,
+      ip: "",
+      port: 0,
+      channel: null,
+      after: null,
+    };
+    const headers = { upgrade: "websocket", [CONNECTION_HEADER]: encodeOpenRequest(opening) };
+    const hub = hubStub(0, ns);
+    await expect(hub.fetch("https://hub/", { headers })).rejects.toThrow("protocol 250");
+    await runInDurableObject(hub, (_, ctx) => expect(ctx.getWebSockets()).toEqual([]));
+    await expect.poll(() => env.DIRECTORY.getByName(ns).hubs()).toEqual([]);
+  });
+
+  it("a Hub wakes up that has a socket without a connection, and ends it", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    const lost = await openSocket(WS, headers);
+    // Until tallies are stored an object is not evicted, and an attachment may be written again.
+    await scheduler.wait(1100);
+    await runInDurableObject(hubStub(0, ns), (_, ctx) => {
+      const [socket] = ctx.getWebSockets();
+      socket!.serializeAttachment(null);
+    });
+    const door = await openSocket(WS, headers);
+    await scheduler.wait(1100);
+    await evictDurableObject(hubStub(0, ns));
+    expect(await statusOf(door, WHOAMI)).toBe(1);
+    expect(await lost.closed).toMatchObject({ code: 1011 });
+    const sockets = async (): Promise<number> =>
+      await runInDurableObject(hubStub(0, ns), (_, ctx) => ctx.getWebSockets().length);
+    await expect.poll(sockets).toBe(1);
+    await door.close();
+    await expect.poll(() => env.DIRECTORY.getByName(ns).hubs()).toEqual([]);
   });
 
   it("a Hub keeps no sockets of refused listeners", async () => {

@@ -11,7 +11,7 @@ import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { TALLY_YRMCDS_CONNECTIONS } from "../../engine/tally.ts";
 import { BRIDGE_SUBPROTOCOL } from "../../wire/bridge.ts";
-import { anyProtocolByCode } from "../../wire/protocols.ts";
+import { anyProtocolByCode, type AnyProtocol } from "../../wire/protocols.ts";
 import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../../wire/throttr/connection-row.ts";
 import { ByteWriter, joinBytes } from "../../wire/bytes.ts";
 import { forEachDelivery, forEachPublication } from "../../wire/channel-batch.ts";
@@ -166,8 +166,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
    */
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
     const connection = this.#connections.get(socket) ?? this.#restoreLate(socket);
-    if (typeof message === "string") connection.receiveText(message);
-    else connection.receive(new Uint8Array(message));
+    if (typeof message === "string") connection?.receiveText(message);
+    else connection?.receive(new Uint8Array(message));
     this.#storedMap.note();
   }
 
@@ -331,7 +331,11 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     if (channel !== null && channel !== EVERYBODY && this.roster.isFull) {
       return new Response(null, { status: 503 });
     }
-    if (this.#isSurplus(parameters.protocolCode)) return new Response(null, { status: 429 });
+    const protocol = anyProtocolByCode(parameters.protocolCode);
+    // The door may be of a later release. Behind `acceptWebSocket` the error would leave a socket without its connection.
+    if (protocol === undefined)
+      throw new Error(`the Hub does not know protocol ${parameters.protocolCode}`);
+    if (this.#isSurplus(protocol)) return new Response(null, { status: 429 });
     const { 0: client, 1: server } = new WebSocketPair();
     // `acceptWebSocket` instead of `accept`: the object may hibernate while the socket stays open.
     this.ctx.acceptWebSocket(server);
@@ -359,12 +363,12 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   }
 
   /** Whether there are as many connections of the yrmcds protocol as there may be. */
-  #isSurplus(protocolCode: number): boolean {
+  #isSurplus({ dialect }: AnyProtocol): boolean {
     const { YRMCDS_CONNECTIONS_MAX } = this.settings;
     return (
       YRMCDS_CONNECTIONS_MAX > 0 &&
       this.#yrmcdsConnections >= YRMCDS_CONNECTIONS_MAX &&
-      anyProtocolByCode(protocolCode)!.dialect === "yrmcds"
+      dialect === "yrmcds"
     );
   }
 
@@ -411,9 +415,17 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     return listened;
   }
 
-  /** Makes the connection of a socket that has outlived hibernation, from its attachment. */
-  #restore(socket: WebSocket): Connection {
-    const attachment = socket.deserializeAttachment() as Attachment;
+  /**
+   * Makes the connection of a socket that has outlived hibernation, from its attachment. A socket without one, whose connection could
+   * not be made, is closed, and does not keep the Hub from starting.
+   */
+  #restore(socket: WebSocket): Connection | null {
+    const attachment = socket.deserializeAttachment() as Attachment | null;
+    if (attachment === null) {
+      this.#closing.add(socket);
+      if (socket.readyState === WebSocket.OPEN) socket.close(1011);
+      return null;
+    }
     const connection = new Connection(socket, attachment, this);
     this.#closing.delete(socket);
     this.#connections.set(socket, connection);
@@ -425,8 +437,9 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
    * Makes the connection of a socket that was closing when the object woke up. It ends, and other objects must learn of it: its
    * channels, the shards, and the Directory if it was the last one.
    */
-  #restoreLate(socket: WebSocket): Connection {
+  #restoreLate(socket: WebSocket): Connection | null {
     const connection = this.#restore(socket);
+    if (connection === null) return null;
     this.#listing.noteRestoredLate();
     connection.endLostFrame();
     return connection;
@@ -460,7 +473,9 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   #loseSocket(socket: WebSocket): void {
     const connection = this.#connections.get(socket) ?? this.#restoreLate(socket);
     this.#connections.delete(socket);
+    this.#closing.delete(socket);
     this.#noteSockets();
+    if (connection === null) return;
     if (!connection.isClosed) this.#ending.add(connection);
     connection.loseSocket();
   }
