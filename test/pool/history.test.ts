@@ -8,10 +8,14 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Sums } from "../../src/engine/minute-report.ts";
+import { StoredCounts } from "../../src/engine/stored-counts.ts";
+import { Tally } from "../../src/engine/tally.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
 import { DirectoryCounts } from "../../src/objects/channel/directory-counts.ts";
 import type { History } from "../../src/wire/history.ts";
 import type { Overview } from "../../src/wire/overview.ts";
+import { RequestType } from "../../src/wire/throttr/requests.ts";
 import worker from "../../src/worker/index.ts";
 import { openSocket, type SocketDoor } from "../support/pool/doors.ts";
 import { bytesOfHex } from "../support/pool/reading.ts";
@@ -38,6 +42,8 @@ afterEach(async () => {
   vi.restoreAllMocks();
   await reset();
 });
+
+const sumsOf = (requests: number): Sums => [requests, 0, 0, 0, 0, 0];
 
 const pass = (ms: number): void => {
   clock!.ms += ms;
@@ -261,6 +267,33 @@ describe("the last hour", () => {
     await left();
     pass(MINUTE_MS);
     expect((await history()).minutes.map(({ requests }) => requests)).toEqual([5, 3]);
+  });
+
+  it("a Hub that was started again is counted once where the report of its earlier life arrives late", async () => {
+    const { ns, overview, history } = await newSpace();
+    const report = async (sinceMs: number, before: number, count: number): Promise<void> => {
+      const tally = new Tally();
+      tally.add(RequestType.whoami, count, count);
+      const counts = new StoredCounts(tally, null, true).takeAll(clock!.ms);
+      const atMs = Math.floor(clock!.ms / MINUTE_MS) * MINUTE_MS;
+      const minutes = [{ atMs, sums: sumsOf(count), limits: [] }];
+      const reported = { sinceMs, base: sumsOf(before), minutes };
+      await directoryOf(ns).report(`${ns}/XXX/0`, reported, counts);
+    };
+    const total = async (): Promise<number> =>
+      (await overview()).requests.byName["whoami"]?.total ?? 0;
+    // The clock has been set back between the lives: the later one says the earlier time.
+    const [earlier, later, last] = [2000, 1000, 3000];
+    await report(later, 0, 10);
+    await report(earlier, 0, 5);
+    expect(await total()).toBe(15);
+    await report(later, 10, 12);
+    expect(await total()).toBe(17);
+    await report(last, 0, 1);
+    await report(last, 1, 2);
+    expect(await total()).toBe(19);
+    pass(MINUTE_MS);
+    expect((await history()).minutes.map(({ requests }) => requests)).toEqual([19]);
   });
 
   it("the last hour needs the scope admin", async () => {

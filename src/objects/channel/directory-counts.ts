@@ -19,6 +19,8 @@ import { HISTORY_GATHER_MS, HISTORY_OBJECTS_MAX, HISTORY_REST_MS } from "../../e
 
 const KEY = "counts";
 const VERSION = 1;
+/** Lives of a Hub that are kept. */
+const LIVES_MAX = 2;
 /** In place of the name of an object: what doors have counted. */
 const DOORS = "";
 
@@ -51,8 +53,11 @@ export class DirectoryCounts {
   #doorsAtStart = new Tally().totals;
   /** Counts of Hubs that were taken over, by `endedKey`: what comes of them later is a report that was on its way. */
   readonly #ended = new Set<string>();
-  /** What Hubs have reported since they were started. */
-  readonly #hubs = new Map<string, { sinceMs: number; counts: Uint8Array }>();
+  /**
+   * What Hubs have reported, by the time since which they count: each start of a Hub is a life of its own. Two lives are kept, as
+   * the last report of one may come behind the first of the next, and times do not say which is later: a clock may go back.
+   */
+  readonly #hubs = new Map<string, Map<number, Uint8Array>>();
   #history = new History();
   #isLoaded = false;
   /** The minute of the last row. */
@@ -84,8 +89,7 @@ export class DirectoryCounts {
     this.#load();
     this.#history.add(object, report, presentMs());
     if (counts !== null) {
-      this.#retireBefore(object, report.sinceMs);
-      this.#hubs.set(object, { sinceMs: report.sinceMs, counts });
+      this.#noteLife(object, report.sinceMs, counts);
       this.#writeBeforeSleep();
     }
     this.#writeSoon();
@@ -96,7 +100,10 @@ export class DirectoryCounts {
     this.#load();
     // A Hub of release 0.4 says no time, and has reported nothing.
     if (last !== null) {
-      this.#retireBefore(hub, last.sinceMs);
+      // `figures` has what this life has reported.
+      this.#hubs.get(hub)?.delete(last.sinceMs);
+      for (const [sinceMs, counts] of this.#hubs.get(hub) ?? [])
+        this.#endLife(hub, sinceMs, counts);
       this.#hubs.delete(hub);
       if (last.report !== null) this.report(hub, last.report);
       this.#history.forget(hub);
@@ -126,7 +133,7 @@ export class DirectoryCounts {
   /** What Hubs have counted according to their last reports: a Hub that was reset does not know it any more. */
   hubs(): KeptHub[] {
     this.#load();
-    return Array.from(this.#hubs, ([hub, { sinceMs, counts }]) => {
+    return this.#lives().map(([hub, sinceMs, counts]) => {
       const tally = new Tally();
       new StoredCounts(tally, null, true).restore(counts);
       return { hub, sinceMs, tally: tally.figures(presentMs()) };
@@ -153,7 +160,7 @@ export class DirectoryCounts {
       this.#history = new History(stored.history);
       this.#storedDoors.restore(stored.doors);
       this.#storedRetired.restore(stored.retired);
-      for (const [hub, sinceMs, counts] of stored.hubs) this.#hubs.set(hub, { sinceMs, counts });
+      for (const life of stored.hubs) this.#noteLife(...life);
       this.#writtenMinute = Math.floor(this.#storedDoors.takenMs / MINUTE_MS);
     }
     this.#doorsAtStart = this.#doors.totals.slice();
@@ -169,14 +176,30 @@ export class DirectoryCounts {
     return stored?.version === VERSION ? stored : null;
   }
 
-  /** A Hub counts anew: what it had counted before is kept among what no Hub knows any more. */
-  #retireBefore(hub: string, sinceMs: number): void {
-    const before = this.#hubs.get(hub);
-    if (before === undefined || before.sinceMs === sinceMs) return;
+  #lives(): (readonly [hub: string, sinceMs: number, counts: Uint8Array])[] {
+    return [...this.#hubs].flatMap(([hub, lives]) =>
+      Array.from(lives, (life) => [hub, ...life] as const),
+    );
+  }
+
+  /** Notes what a Hub has counted in all since it was started. */
+  #noteLife(hub: string, sinceMs: number, counts: Uint8Array): void {
+    const lives = this.#hubs.get(hub) ?? new Map<number, Uint8Array>();
+    // The life that reported last is at the end.
+    lives.delete(sinceMs);
+    this.#hubs.set(hub, lives.set(sinceMs, counts));
+    if (lives.size <= LIVES_MAX) return;
+    const [oldest] = lives;
+    lives.delete(oldest![0]);
+    this.#endLife(hub, ...oldest!);
+  }
+
+  /** Keeps the counts of a life among what no Hub knows any more. A report of it that still comes is dropped. */
+  #endLife(hub: string, sinceMs: number, counts: Uint8Array): void {
     const tally = new Tally();
-    new StoredCounts(tally, null, true).restore(before.counts);
+    new StoredCounts(tally, null, true).restore(counts);
     this.#retired.absorb(tally.figures(presentMs()), presentMs());
-    this.#hubs.delete(hub);
+    this.#noteEnded(hub, sinceMs);
   }
 
   #noteEnded(hub: string, sinceMs: number): void {
@@ -220,7 +243,7 @@ export class DirectoryCounts {
       history: this.#history.stored,
       doors: this.#storedDoors.takeAll(nowMs),
       retired: this.#storedRetired.takeAll(nowMs),
-      hubs: Array.from(this.#hubs, ([hub, { sinceMs, counts }]) => [hub, sinceMs, counts]),
+      hubs: this.#lives(),
     };
     try {
       this.#state.storage.kv.put(KEY, row);
