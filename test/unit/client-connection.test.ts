@@ -166,6 +166,23 @@ describe("calls", () => {
     expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
+  it("calls of one signal share a listener, and each of them ends with it", async () => {
+    const { client } = start();
+    const aborter = new AbortController();
+    const { signal } = aborter;
+    const batch = client.batch(
+      Array.from({ length: 11 }, (_, i) => ["get", `key ${i}`] as const),
+      { signal },
+    );
+    const call = outcome(client.query("a", { signal }));
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    aborter.abort();
+    const aborted = { ok: false, error: { code: "aborted" } };
+    expect(await batch).toMatchObject(Array.from({ length: 11 }, () => aborted));
+    expect(call.is).toBe("aborted");
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+  });
+
   it("the queue does not bound calls that can be sent at once", async () => {
     const { server, client } = await startOpen({ queueMax: 2 });
     const calls = Array.from({ length: 10 }, (_, i) => client.query(`key ${i}`));

@@ -3,6 +3,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 import { settleOne, type Operation } from "../../wire/edge/operation.ts";
 import type { Signal } from "../platform.ts";
 import type { Moment } from "../timing/clock.ts";
+import type { AbortListeners } from "./abort-listeners.ts";
 import type { Expected } from "./reply-stream.ts";
 
 /**
@@ -55,7 +56,7 @@ export class Call implements Expected {
   failures = 0;
   isSettled = false;
   readonly #timeoutMs: number;
-  readonly #signal: Signal | null;
+  readonly #ending: AbortListeners | null;
   #resolve!: (value: unknown) => void;
   #reject!: (error: ThrottrError) => void;
 
@@ -63,7 +64,7 @@ export class Call implements Expected {
     operation: Operation<unknown>,
     { nowMs, wallMs }: Moment,
     timeoutMs: number,
-    signal: Signal | null,
+    ending: AbortListeners | null,
   ) {
     this.operation = operation;
     this.deadlineMs = nowMs + timeoutMs;
@@ -73,10 +74,10 @@ export class Call implements Expected {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    this.#signal = signal;
-    if (signal === null) return;
-    if (signal.aborted) this.#abort();
-    else signal.addEventListener("abort", this.#abort);
+    this.#ending = ending;
+    if (ending === null) return;
+    if (ending.signal.aborted) this.#abort();
+    else ending.add(this.#abort);
   }
 
   reply(bytes: Uint8Array): void {
@@ -140,7 +141,7 @@ export class Call implements Expected {
   readonly #abort = (): void => {
     this.fail(
       new ThrottrError("aborted", `the signal of the call was aborted: ${this.#whatIsKnown}`, {
-        cause: this.#signal!.reason,
+        cause: this.#ending!.signal.reason,
       }),
     );
   };
@@ -151,7 +152,7 @@ export class Call implements Expected {
 
   #settle(): void {
     this.isSettled = true;
-    this.#signal?.removeEventListener("abort", this.#abort);
+    this.#ending?.delete(this.#abort);
     this.owner?.released(this);
     this.owner = null;
   }

@@ -1,6 +1,7 @@
 /** The pipeline: gathers the calls of one turn, so that they travel together. */
 import { signalOption } from "../../wire/edge/argument.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
+import { AbortListeners, type ListenersBySignal } from "./abort-listeners.ts";
 import { Call, type CallOptions } from "./call.ts";
 import type { Lane } from "../lanes/lane.ts";
 import { timeoutOf, type Settings } from "../options.ts";
@@ -10,6 +11,7 @@ import { momentOf } from "../timing/clock.ts";
 export class Pipeline {
   readonly #lane: Lane;
   readonly #settings: Settings;
+  readonly #listeners: ListenersBySignal = new Map();
   #gathered: Call[] = [];
   #isClosed = false;
 
@@ -28,7 +30,8 @@ export class Pipeline {
     const longest = timeoutOf(options.timeoutMs, timeoutMs);
     const timeout = Math.min(longest, operation.repeatableMs ?? longest);
     const signal = signalOption(options.signal);
-    const call = new Call(operation, momentOf(clock), timeout, signal);
+    const ending = signal === null ? null : AbortListeners.of(signal, this.#listeners);
+    const call = new Call(operation, momentOf(clock), timeout, ending);
     if (this.#isClosed) call.close();
     if (!call.isSettled && this.#gathered.push(call) === 1) {
       platform.queueMicrotask(() => this.#flush());
