@@ -62,6 +62,8 @@ type Given<Name extends OperationName> = Parameters<ClientCalls[Name]>;
  * ]);
  */
 export class ThrottrClient implements ClientCalls {
+  /** For limiters: see `LimitBackend`. */
+  readonly takesSignals = true;
   readonly #settings: Settings;
   readonly #pipeline: Pipeline;
   readonly #connection: Connection;

@@ -20,10 +20,18 @@ import type {
  * const limiter = new RateLimiter({ throttr: backend, name: "api", strategy });
  */
 export interface LimitBackend {
+  /**
+   * True for a client: `limit`, `limitMany`, `reserve` and `limitAll` take a signal, and a call that was not sent when its
+   * signal is aborted is never sent. A binding gets no signal, as RPC cannot carry one.
+   */
+  readonly takesSignals?: boolean;
   /** Asks a limit, and charges the cost if it allows it. */
-  limit(request: LimitRequest): PromiseLike<LimitResult>;
+  limit(request: LimitRequest, options?: ChargeOptions): PromiseLike<LimitResult>;
   /** Asks many limits at once; the results are in the order of the requests. */
-  limitMany(requests: readonly LimitRequest[]): PromiseLike<readonly LimitResult[]>;
+  limitMany(
+    requests: readonly LimitRequest[],
+    options?: ChargeOptions,
+  ): PromiseLike<readonly LimitResult[]>;
   /** What a limit would say to a cost of 1. */
   peek(request: LimitRequest): PromiseLike<LimitResult>;
   /** Gives a cost back; the result is as that of `peek`. */
@@ -35,9 +43,28 @@ export interface LimitBackend {
   /** Draws units of many limits at once; the results are in the order of the requests. */
   drawMany?(requests: readonly DrawRequest[]): PromiseLike<readonly DrawResult[]>;
   /** Charges an estimate, for `reserve`. */
-  reserve?(request: ReserveRequest): PromiseLike<ReserveResult>;
+  reserve?(request: ReserveRequest, options?: ChargeOptions): PromiseLike<ReserveResult>;
   /** Corrects an estimate, for `settle`. */
   settle?(request: SettleRequest): PromiseLike<SettleResult>;
   /** Charges several limits together, for `limitAll`. */
-  limitAll?(request: LimitAllRequest): PromiseLike<LimitAllResult>;
+  limitAll?(request: LimitAllRequest, options?: ChargeOptions): PromiseLike<LimitAllResult>;
+}
+
+/**
+ * Options of a call that charges, where `takesSignals` is true.
+ *
+ * @example
+ * const options: ChargeOptions = { signal: AbortSignal.timeout(500) };
+ */
+export interface ChargeOptions {
+  readonly signal: AbortSignal;
+}
+
+/** The arguments that end a call which charges: none where the backend takes no signals. */
+export function chargeOptions(
+  // A binding has any property, but none that is true.
+  { takesSignals }: Pick<LimitBackend, "takesSignals">,
+  signal: AbortSignal,
+): [options?: ChargeOptions] {
+  return takesSignals === true ? [{ signal }] : [];
 }

@@ -38,9 +38,9 @@ export class CachedDecider implements Decider {
     return { ...refusal.decision, retryAfterMs, cached: true };
   }
 
-  async ask(wishes: readonly Wish[]): Promise<RateLimitResult[]> {
+  async ask(wishes: readonly Wish[], gone: AbortSignal): Promise<RateLimitResult[]> {
     const askedAt = this.#cache.version;
-    const decisions = await this.#exact.ask(wishes);
+    const decisions = await this.#exact.ask(wishes, gone);
     for (const [i, decision] of decisions.entries()) this.#note(wishes[i]!, askedAt, decision);
     return decisions;
   }

@@ -3,6 +3,7 @@ import { inBatches } from "../wire/edge/batch-parts.ts";
 import type { DrawReturn } from "../wire/edge/draw.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
+import { chargeOptions } from "./backend.ts";
 import type { DecisionCalls } from "./relaxed.ts";
 import { decisionOf, type RateLimitResult } from "./result.ts";
 
@@ -15,11 +16,6 @@ export interface Wish {
   readonly request: LimitRequest;
 }
 
-/** The caller of a limiter: gone once its call was answered or aborted, or took longer than its timeout. */
-export interface Caller {
-  readonly isGone: boolean;
-}
-
 export interface Decider {
   /**
    * Decides without a call; null where the server must be asked. Not for requests with an idempotency key.
@@ -30,15 +26,22 @@ export interface Decider {
   /**
    * Asks the server in one call for each 10,000, and learns from its answers. Requests with an idempotency key may take
    * another one.
+   *
+   * @param gone aborted when the caller has got another answer
    */
-  ask(wishes: readonly Wish[], waitUntil: WaitUntil | undefined): Promise<RateLimitResult[]>;
+  ask(
+    wishes: readonly Wish[],
+    gone: AbortSignal,
+    waitUntil: WaitUntil | undefined,
+  ): Promise<RateLimitResult[]>;
   /**
    * Waits for what other requests of a hot key have asked for, and decides from it; null, at once or in the end, where the
    * server must be asked.
    *
-   * @throws ThrottrError `timeout` when the caller is gone: nothing is spent or sent for it
+   * @param gone aborted when the caller has got another answer
+   * @throws the reason of `gone`: nothing is spent or sent for a caller that is gone
    */
-  waitFor?(wish: Wish, caller: Caller): Promise<RateLimitResult | null> | null;
+  waitFor?(wish: Wish, gone: AbortSignal): Promise<RateLimitResult | null> | null;
   /** Takes all units of a key that are here, for a message that gives them back. */
   takeReturns(storedKey: string): DrawReturn[];
   /** A key was refunded or settled, or may have been. */
@@ -59,16 +62,18 @@ export class ExactDecider implements Decider {
     return null;
   }
 
-  ask(wishes: readonly Wish[]): Promise<RateLimitResult[]> {
-    return inBatches(wishes, (part) => this.#askBatch(part));
+  ask(wishes: readonly Wish[], gone: AbortSignal): Promise<RateLimitResult[]> {
+    return inBatches(wishes, (part) => this.#askBatch(part, gone));
   }
 
-  async #askBatch(wishes: readonly Wish[]): Promise<RateLimitResult[]> {
+  async #askBatch(wishes: readonly Wish[], gone: AbortSignal): Promise<RateLimitResult[]> {
+    gone.throwIfAborted();
     const requests = wishes.map(({ request }) => request);
+    const options = chargeOptions(this.#throttr, gone);
     const results =
       requests.length === 1
-        ? [await this.#throttr.limit(requests[0]!)]
-        : await this.#throttr.limitMany(requests);
+        ? [await this.#throttr.limit(requests[0]!, ...options)]
+        : await this.#throttr.limitMany(requests, ...options);
     checkCount(results.length, requests.length);
     return results.map(decisionOf);
   }

@@ -20,7 +20,7 @@ export type {
 } from "../wire/edge/operations.ts";
 export { RateLimitError, type RateLimitErrorCode } from "../wire/ratelimit/error.ts";
 export type { DrawRequest, DrawResult, DrawReturn } from "../wire/edge/draw.ts";
-export type { LimitBackend } from "./backend.ts";
+export type { ChargeOptions, LimitBackend } from "./backend.ts";
 export type { WaitUntil } from "./decider.ts";
 export type { Clock } from "../wire/clock.ts";
 export { systemClock, type LegacyClock } from "./clock.ts";

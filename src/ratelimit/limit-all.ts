@@ -3,7 +3,7 @@ import { checkOptions, invalid, type FieldNames } from "../wire/edge/argument.ts
 import type { DrawReturn } from "../wire/edge/draw.ts";
 import { LIMIT_ALL_MAX } from "../wire/edge/limit-all-body.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
-import type { LimitBackend } from "./backend.ts";
+import { chargeOptions, type LimitBackend } from "./backend.ts";
 import { checkCount } from "./decider.ts";
 import { encodeKey } from "./key.ts";
 import { LimiterCalls } from "./limiter-calls.ts";
@@ -107,7 +107,7 @@ export async function limitAll(
   );
   const calls = new LimiterCalls({ ...policy, strategy, clock, isShadow: false });
   const all = await calls.answer(
-    () => ask(throttr, parts),
+    (gone) => ask(throttr, parts, gone),
     options.signal,
     (fallback): RateLimitAllResult => ({
       success: fallback.success,
@@ -141,13 +141,17 @@ async function partOf(entry: LimitTogether, i: number): Promise<Part> {
   return { limiter, request, takeReturns: () => takeReturns(request.key) };
 }
 
-async function ask(throttr: LimitBackend, parts: readonly Part[]): Promise<RateLimitAllResult> {
+async function ask(
+  throttr: LimitBackend,
+  parts: readonly Part[],
+  gone: AbortSignal,
+): Promise<RateLimitAllResult> {
   const requests = parts.map(({ request, takeReturns }) => {
     return { ...request, returns: takeReturns() };
   });
   const { success, refusedBy, retryAfterMs, results } = await callOf05(
     "charge limits together",
-    () => throttr.limitAll!({ requests }),
+    () => throttr.limitAll!({ requests }, ...chargeOptions(throttr, gone)),
   );
   checkCount(results.length, parts.length);
   return { success, refusedBy, retryAfterMs, results: results.map(decisionOf) };

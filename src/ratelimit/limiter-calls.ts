@@ -2,7 +2,6 @@
 import { signalOption } from "../wire/edge/argument.ts";
 import type { Code } from "../wire/edge/codes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
-import type { Caller } from "./decider.ts";
 import type { LimiterSettings } from "./limiter-options.ts";
 import { shadowOf, type RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
@@ -22,7 +21,7 @@ export class LimiterCalls {
 
   /** The result that the caller of a limiter gets for a call with one decision. */
   async decide(
-    call: (caller: Caller) => Promise<RateLimitResult>,
+    call: (gone: AbortSignal) => Promise<RateLimitResult>,
     signal: AbortSignal | undefined,
   ): Promise<RateLimitResult> {
     return this.shown(await this.answer(call, signal, (fallback) => fallback));
@@ -30,7 +29,7 @@ export class LimiterCalls {
 
   /** The answer of a call, or of `onError` when the call fails. A wrong argument always throws. */
   async answer<Answer>(
-    call: (caller: Caller) => Promise<Answer>,
+    call: (gone: AbortSignal) => Promise<Answer>,
     signal: AbortSignal | undefined,
     answerWith: (fallback: RateLimitResult) => Answer,
   ): Promise<Answer> {
@@ -46,22 +45,25 @@ export class LimiterCalls {
     }
   }
 
-  /** @throws ThrottrError, or the reason of the signal */
+  /**
+   * Makes a call, and tells it by a signal when its caller is gone: what was not sent by then is not wanted any more.
+   *
+   * @throws ThrottrError, or the reason of the signal
+   */
   async call<Answer>(
-    call: (caller: Caller) => Promise<Answer>,
+    call: (gone: AbortSignal) => Promise<Answer>,
     signal: AbortSignal | undefined,
   ): Promise<Answer> {
     signalOption(signal);
     signal?.throwIfAborted();
     const { clock, timeoutMs } = this.#settings;
-    const caller = { isGone: false };
+    const caller = new AbortController();
     try {
-      return await within(call(caller), { clock, timeoutMs, signal });
+      return await within(call(caller.signal), { clock, timeoutMs, signal });
     } catch (cause) {
+      caller.abort(cause);
       signal?.throwIfAborted();
       throw ThrottrError.from(cause, "outcome_unknown");
-    } finally {
-      caller.isGone = true;
     }
   }
 

@@ -13,9 +13,9 @@ import type { LimitRequest } from "../wire/edge/operations.ts";
 import { RESERVE_TTL_MS_MAX, RESERVE_TTL_MS_MIN } from "../wire/edge/reservation-bounds.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
 import { monotonicMsOf, pause, type Clock } from "../wire/clock.ts";
-import type { LimitBackend } from "./backend.ts";
+import { chargeOptions, type LimitBackend } from "./backend.ts";
 import { CachedDecider } from "./cached-decider.ts";
-import { ExactDecider, type Caller, type Decider, type Wish } from "./decider.ts";
+import { ExactDecider, type Decider, type Wish } from "./decider.ts";
 import { encodeKey } from "./key.ts";
 import { LimiterCalls } from "./limiter-calls.ts";
 import {
@@ -133,10 +133,10 @@ export class RateLimiter {
       if (known !== null) return this.#calls.shown(known);
     }
     const wish = { key, request: this.#requestOf(await encodeKey(key), options) };
-    const ask = async (caller: Caller): Promise<RateLimitResult> => {
-      const coming = this.#decider.waitFor?.(wish, caller) ?? null;
+    const ask = async (gone: AbortSignal): Promise<RateLimitResult> => {
+      const coming = this.#decider.waitFor?.(wish, gone) ?? null;
       const come = coming === null ? null : await coming;
-      return come ?? (await this.#decider.ask([wish], waitUntil))[0]!;
+      return come ?? (await this.#decider.ask([wish], gone, waitUntil))[0]!;
     };
     return await this.#calls.decide(ask, signal);
   }
@@ -225,8 +225,9 @@ export class RateLimiter {
     const stored = await encodeKey(key);
     const request = { ...this.#requestOf(stored, { cost }), ...reserveTtlOf(ttlMs) };
     const { decision, id } = await this.#calls.answer<Reserved>(
-      async () => {
-        const answer = await callOf05("reserve", () => this.#throttr.reserve!(request));
+      async (gone) => {
+        const options = chargeOptions(this.#throttr, gone);
+        const answer = await callOf05("reserve", () => this.#throttr.reserve!(request, ...options));
         return { decision: decisionOf(answer), id: answer.id };
       },
       signal,
@@ -358,7 +359,7 @@ export class RateLimiter {
   ): Promise<RateLimitResult[]> {
     if (wishes.length === 0) return [];
     return await this.#calls.answer(
-      () => this.#decider.ask(wishes, waitUntil),
+      (gone) => this.#decider.ask(wishes, gone, waitUntil),
       signal,
       (fallback) => wishes.map(() => fallback),
     );

@@ -2,10 +2,13 @@
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
-import type { LimitBackend } from "./backend.ts";
+import type { LimitBackend, ChargeOptions } from "./backend.ts";
 
 /** Calls that may be relaxed. */
-export type DecisionCalls = Pick<LimitBackend, "limit" | "limitMany" | "peek" | "refund">;
+export type DecisionCalls = Pick<
+  LimitBackend,
+  "takesSignals" | "limit" | "limitMany" | "peek" | "refund"
+>;
 
 export class RelaxedCalls implements DecisionCalls {
   readonly #throttr: DecisionCalls;
@@ -14,12 +17,19 @@ export class RelaxedCalls implements DecisionCalls {
     this.#throttr = throttr;
   }
 
-  limit(request: LimitRequest): PromiseLike<LimitResult> {
-    return askRelaxed([request], ([asked]) => this.#throttr.limit(asked!));
+  get takesSignals(): boolean {
+    return this.#throttr.takesSignals === true;
   }
 
-  limitMany(requests: readonly LimitRequest[]): PromiseLike<readonly LimitResult[]> {
-    return askRelaxed(requests, (asked) => this.#throttr.limitMany(asked));
+  limit(request: LimitRequest, ...options: [options?: ChargeOptions]): PromiseLike<LimitResult> {
+    return askRelaxed([request], ([asked]) => this.#throttr.limit(asked!, ...options));
+  }
+
+  limitMany(
+    requests: readonly LimitRequest[],
+    ...options: [options?: ChargeOptions]
+  ): PromiseLike<readonly LimitResult[]> {
+    return askRelaxed(requests, (asked) => this.#throttr.limitMany(asked, ...options));
   }
 
   peek(request: LimitRequest): PromiseLike<LimitResult> {

@@ -7,6 +7,7 @@ import {
   fixedWindow,
   gcra,
   leakyBucket,
+  limitAll,
   RateLimiter,
   RateLimitError,
   slidingWindow,
@@ -20,6 +21,8 @@ import {
   type RateLimiterOptions,
   type WindowOptions,
 } from "../../src/ratelimit/index.ts";
+import { ThrottrClient } from "../../src/client/client.ts";
+import { FakeServer } from "../support/client/server.ts";
 import { FakeBackend, FakeClock, settle, START_MS } from "../support/rate-limits/backend.ts";
 import { IsolateClock } from "../support/rate-limits/drawing.ts";
 
@@ -451,6 +454,85 @@ describe("a call that fails", () => {
     await clock.advance(9);
     await throttr.release();
     expect(await call).toMatchObject({ success: true });
+  });
+
+  const charges: [string, (limiter: RateLimiter, signal?: AbortSignal) => Promise<unknown>][] = [
+    ["limit", (limiter, signal) => limiter.limit("ada", { signal })],
+    ["limitMany", (limiter, signal) => limiter.limitMany(["ada", "bob"], { signal })],
+    ["reserve", (limiter, signal) => limiter.reserve("ada", { signal })],
+    [
+      "limitAll",
+      (limiter, signal) =>
+        limitAll(client, [{ limiter, key: "ada" }], { signal, timeoutMs: 7, onError: "open" }),
+    ],
+  ];
+  let server: FakeServer;
+  let client: ThrottrClient;
+
+  beforeEach(() => {
+    server = new FakeServer();
+    client = new ThrottrClient(server);
+  });
+
+  /** Opens the connection that a call waits for, and counts the messages that the client sends then. */
+  async function messagesOnceOpen(): Promise<number> {
+    server.connection.open();
+    await settle();
+    const { length } = server.connection.messages;
+    await client.close();
+    return length;
+  }
+
+  it.each(charges)("a call that timed out before it was sent is never sent: %s", async (_, ask) => {
+    for (const durability of ["strict", "relaxed"] as const) {
+      const options = { throttr: client, durability, timeoutMs: 7, onError: "open" } as const;
+      await meanwhile(ask(limiterOf(options)), 7);
+    }
+    expect(await messagesOnceOpen()).toBe(0);
+  });
+
+  it.each(charges)("a call aborted before it was sent is never sent: %s", async (_, ask) => {
+    const aborter = new AbortController();
+    const thrown = thrownBy(() => ask(limiterOf({ throttr: client }), aborter.signal));
+    await settle();
+    aborter.abort("enough");
+    expect(await thrown).toBe("enough");
+    expect(await messagesOnceOpen()).toBe(0);
+  });
+
+  it.each(charges)("a call whose caller waits is sent: %s", async (_, ask) => {
+    const limiter = limiterOf({ throttr: client, timeoutMs: Infinity });
+    const call = ask(limiter).catch(() => {});
+    await settle();
+    expect(await messagesOnceOpen()).toBe(1);
+    await clock.advance(7);
+    await call;
+  });
+
+  it.each(charges.slice(0, 3))(
+    "a binding gets no signal, as RPC cannot carry one: %s",
+    async (_, ask) => {
+      const counts: number[] = [];
+      const call = (...given: unknown[]): Promise<never> => {
+        counts.push(given.length);
+        return Promise.reject(broken);
+      };
+      // A stub has any property.
+      const throttr = new Proxy({}, { get: () => call }) as LimitBackend;
+      for (const durability of ["strict", "relaxed"] as const) {
+        await ask(limiterOf({ throttr, durability, onError: "open" }));
+      }
+      expect(counts).toEqual([1, 1]);
+    },
+  );
+
+  it("the second batch of a call is not sent to a binding once the caller is gone", async () => {
+    throttr.hold();
+    const keys = Array.from({ length: 10_001 }, (_, i) => `key ${i}`);
+    const call = limiterOf({ timeoutMs: 7, onError: "open" }).limitMany(keys);
+    expect(await meanwhile(call, 7)).toHaveLength(10_001);
+    await throttr.release();
+    expect(throttr.calls).toHaveLength(1);
   });
 
   it("a limiter can wait without a timeout", async () => {

@@ -6,14 +6,12 @@
  */
 import { inBatches } from "../../wire/edge/batch-parts.ts";
 import type { DrawReturn } from "../../wire/edge/draw.ts";
-import { ThrottrError } from "../../wire/edge/error.ts";
 import type { LimitStrategy } from "../../wire/edge/limit.ts";
 import { IS_WORKER } from "../../wire/is-worker.ts";
 import { pause, type Clock } from "../../wire/clock.ts";
 import type { LimitBackend } from "../backend.ts";
 import {
   checkCount,
-  type Caller,
   type Decider,
   type ExactDecider,
   type WaitUntil,
@@ -92,21 +90,28 @@ export class LocalDecider implements Decider {
     return result;
   }
 
-  async ask(wishes: readonly Wish[], waitUntil: WaitUntil | undefined): Promise<RateLimitResult[]> {
+  async ask(
+    wishes: readonly Wish[],
+    gone: AbortSignal,
+    waitUntil: WaitUntil | undefined,
+  ): Promise<RateLimitResult[]> {
     const isExact = this.#allowances.isExact(this.#monotonicMs());
     const isDrawn = ({ request }: Wish): boolean =>
       !isExact && request.idempotencyKey === undefined;
     const [drawn, asked] = await Promise.all([
-      inBatches(wishes.filter(isDrawn), (part) => this.#draw(part, waitUntil)),
-      this.#exact.ask(wishes.filter((wish) => !isDrawn(wish))),
+      inBatches(wishes.filter(isDrawn), (part) => this.#draw(part, gone, waitUntil)),
+      this.#exact.ask(
+        wishes.filter((wish) => !isDrawn(wish)),
+        gone,
+      ),
     ]);
     return wishes.map((wish) => (isDrawn(wish) ? drawn : asked).shift()!);
   }
 
-  waitFor({ request }: Wish, caller: Caller): Promise<RateLimitResult | null> | null {
+  waitFor({ request }: Wish, gone: AbortSignal): Promise<RateLimitResult | null> | null {
     const { cost = 1, idempotencyKey } = request;
     const allowance = idempotencyKey === undefined ? this.#known(request.key) : null;
-    return allowance?.isLed(this.#monotonicMs()) ? this.#lookFor(allowance, cost, caller) : null;
+    return allowance?.isLed(this.#monotonicMs()) ? this.#lookFor(allowance, cost, gone) : null;
   }
 
   takeReturns(storedKey: string): DrawReturn[] {
@@ -128,14 +133,14 @@ export class LocalDecider implements Decider {
   async #lookFor(
     allowance: Allowance,
     cost: number,
-    caller: Caller,
+    gone: AbortSignal,
   ): Promise<RateLimitResult | null> {
     const { clock } = this.#settings;
     const endMs = this.#monotonicMs() + WAITS_MS_MAX;
     const isOver = (): boolean => this.#monotonicMs() >= endMs;
     for (let waitMs = 1; allowance.isLed(this.#monotonicMs()) && !isOver(); waitMs *= 2) {
       await pause(Math.min(waitMs, WAIT_MS_MAX), clock, []);
-      if (caller.isGone) throw new ThrottrError("timeout", "the caller is gone; nothing was sent");
+      gone.throwIfAborted();
       const nowMs = clock.nowMs();
       this.#allowances.noteTime(nowMs);
       const result = allowance.retry(cost, nowMs, this.#monotonicMs());
@@ -144,9 +149,13 @@ export class LocalDecider implements Decider {
     return null;
   }
 
-  /** Draws what wishes need, in one message. A server that has no draws is asked exactly. */
+  /**
+   * Draws what wishes need, in one message. A server that has no draws is asked exactly. A draw is sent also for a caller
+   * that is gone: it gives back units, and those that it draws are spent by others.
+   */
   async #draw(
     wishes: readonly Wish[],
+    gone: AbortSignal,
     waitUntil: WaitUntil | undefined,
   ): Promise<RateLimitResult[]> {
     const now = this.#now();
@@ -160,7 +169,7 @@ export class LocalDecider implements Decider {
       if (!isUnknownCall(error)) throw error;
       this.#allowances.noteExact(now[1] + EXACT_MS);
       this.#allowances.warn(WITHOUT_DRAWS);
-      return await this.#exact.ask(wishes);
+      return await this.#exact.ask(wishes, gone);
     }
   }
 
