@@ -151,6 +151,16 @@ describe("acquire", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
+  it("acquire with a signal that is aborted already sends nothing", async () => {
+    const { clock, server, semaphore } = start();
+    const signal = AbortSignal.abort("enough");
+    const aborted = { code: "aborted", cause: "enough" };
+    await expect(semaphore.acquire({ signal })).rejects.toMatchObject(aborted);
+    await expect(semaphore.with(() => {}, { signal })).rejects.toMatchObject(aborted);
+    await clock.pass(TTL_MS);
+    expect(server.commands).toEqual([]);
+  });
+
   it.each<[string, Fate, (aborter: AbortController) => void]>([
     ["aborted", { thereMs: 50, backMs: 100 }, (aborter) => aborter.abort()],
     ["timeout", { thereMs: 50, backMs: 1e6 }, () => {}],

@@ -197,7 +197,7 @@ export class LeasedSemaphore implements Semaphore {
     } catch (cause) {
       throw closing.signal.aborted
         ? new ThrottrError("closed", "the client was closed: nothing is held")
-        : new ThrottrError("aborted", "the signal was aborted: nothing is held", { cause });
+        : abortedBy(cause);
     } finally {
       this.#leases.delete(wait);
     }
@@ -205,6 +205,7 @@ export class LeasedSemaphore implements Semaphore {
 
   async #attempt(leaseId: string, wanted: Wanted): Promise<Lease | null> {
     const { resources, ttlMs, signal } = wanted;
+    if (signal?.aborted) throw abortedBy(signal.reason);
     const options: CallOptions = { signal, timeoutMs: Math.min(ttlMs, this.#settings.timeoutMs) };
     try {
       return await this.#calls.acquire(this.name, {
@@ -222,4 +223,8 @@ export class LeasedSemaphore implements Semaphore {
       throw error;
     }
   }
+}
+
+function abortedBy(cause: unknown): ThrottrError {
+  return new ThrottrError("aborted", "the signal was aborted: nothing is held", { cause });
 }
