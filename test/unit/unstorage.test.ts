@@ -201,6 +201,20 @@ it("the driver of unstorage rejects text with half a surrogate pair, and sets no
   expect(await driver.getItem("k")).toBeNull();
 });
 
+it("the driver of unstorage stores the bytes of setItemRaw as they are when it is called", async () => {
+  const driver = throttrDriver({ throttr: server.client });
+  for (const key of ["k", "k".repeat(300)]) {
+    const { buffer } = new Uint8Array([9, 1, 2, 3]);
+    for (const value of [buffer, new DataView(buffer), new Uint8Array(buffer)]) {
+      const before = new Uint8Array(buffer.slice(0));
+      const stored = driver.setItemRaw(key, value);
+      new Uint8Array(buffer).fill(7 + before[0]!);
+      await stored;
+      expect(await driver.getItemRaw(key)).toEqual(before);
+    }
+  }
+});
+
 it("the driver of unstorage refuses a channel that nothing can be published to", () => {
   for (const channel of ["", "c".repeat(256), 7 as never]) {
     expect(() => throttrDriver({ throttr: server.client, channel })).toThrow(/^channel_invalid: /);

@@ -195,12 +195,17 @@ function textOf(value: Uint8Array | null): string | null {
   return value === null ? null : decodeText(value);
 }
 
-/** @throws ThrottrError `value_invalid` */
+/**
+ * A copy of the bytes: the call is made when the name is known, which may be a hash, and the caller may use its buffer again
+ * by then.
+ *
+ * @throws ThrottrError `value_invalid`
+ */
 function rawBytesOf(value: unknown): Uint8Array {
   if (typeof value === "string") return bytesOf(value, "value");
-  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  if (value instanceof ArrayBuffer) return new Uint8Array(value).slice();
   if (ArrayBuffer.isView(value)) {
-    return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+    return new Uint8Array(value.buffer, value.byteOffset, value.byteLength).slice();
   }
   throw invalid("value", "text, an ArrayBuffer or a view of one", value);
 }
