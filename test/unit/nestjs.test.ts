@@ -33,6 +33,15 @@ it("the storage of Nest's throttler takes one call for a hit, and two for the on
   expect(calls).toEqual([1, 1, 2, 1]);
 });
 
+it.each([undefined, null, NaN, "ten"])(
+  "the storage of Nest's throttler refuses a limit of %s, and counts nothing",
+  async (limit) => {
+    const refusal = /^argument_invalid: limit: expected a number, got (undefined|null|NaN|"ten")$/;
+    await expect(hit(limit as never)).rejects.toThrow(refusal);
+    expect(await hit(1)).toMatchObject({ totalHits: 1, isBlocked: false });
+  },
+);
+
 it("the storage of Nest's throttler blocks from the hit above the limit on, then counts anew", async () => {
   const block = 5_000;
   expect(await hit(1, { block })).toEqual({

@@ -1,5 +1,5 @@
 /** The storage of @nestjs/throttler: hits and blocks of a key are one counter of the server. */
-import type { FieldNames } from "../../wire/edge/argument.ts";
+import { invalid, type FieldNames } from "../../wire/edge/argument.ts";
 import type { ThrottrService } from "../../wire/edge/service.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
 import { BoundedCalls, checkBackend, valueIn, type CallLimits } from "../shared/bounded-calls.ts";
@@ -91,6 +91,7 @@ export class ThrottrStorage {
    *
    * @param ttl of a window, in ms
    * @param blockDuration in ms; 0 for a key that is refused until its window ends
+   * @throws ThrottrError `argument_invalid` for a limit that is not a number; or as a call
    */
   async increment(
     key: string,
@@ -99,6 +100,10 @@ export class ThrottrStorage {
     blockDuration: number,
     throttlerName: string,
   ): Promise<ThrottlerHits> {
+    // Any count would be above it, and each key blocked.
+    if (typeof limit !== "number" || Number.isNaN(limit)) {
+      throw invalid("limit", "a number", limit, "argument_invalid");
+    }
     const record = await recordKey(this.#prefix, `${throttlerName}\0${key}`);
     const hit = { amount: 1, start: 0, ttlMs: msOf(ttl) };
     const { quota, ttlMs } = await this.#calls.run(
