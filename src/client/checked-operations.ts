@@ -1,6 +1,6 @@
 /** Operations as a client makes them: unknown options are refused, and leases and reservations get an id. */
 import { checkOptions, type Text } from "../wire/edge/argument.ts";
-import { batchCallMaker } from "../wire/edge/batch-call.ts";
+import { batchCallMaker, listOf } from "../wire/edge/batch-call.ts";
 import type { Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
 import { withReservationId } from "../wire/edge/reservations.ts";
@@ -79,10 +79,10 @@ const IN_BATCH = new Map<unknown, { readonly at: number; readonly known: object 
 /**
  * Makes the operation of a call in a batch. The batch as a whole has signal and timeout.
  *
- * @throws ThrottrError `operation_unknown`, `option_invalid`, or that of an argument
+ * @throws ThrottrError `argument_invalid`, `operation_unknown`, `option_invalid`, or that of an argument
  */
 export function batchCall(call: BatchCall): Operation<unknown> {
-  const [name, ...given] = call;
+  const [name, ...given] = listOf(call);
   const options = IN_BATCH.get(name);
   if (options !== undefined) checkOptions(given[options.at], options.known, `${name} in a batch`);
   return makeCall(call);

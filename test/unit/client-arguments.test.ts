@@ -83,6 +83,26 @@ describe("missing arguments", () => {
     ],
     ["reset", [], /^argument_invalid: request: expected an object with name, key and strategy/],
     ["limitMany", [], /^argument_invalid: requests: expected a list, got undefined/],
+    [
+      "batch",
+      [[undefined]],
+      /^argument_invalid: call: expected a list of a name and arguments, got undefined/,
+    ],
+    [
+      "batch",
+      [["get"]],
+      /^argument_invalid: call: expected a list of a name and arguments, got "get"/,
+    ],
+    [
+      "purge",
+      ["a", { idempotencyKey: 5 }],
+      /^idempotency_key_invalid: idempotencyKey: expected text/,
+    ],
+    [
+      "purge",
+      ["a", { idempotencyKey: "\ud800" }],
+      /^idempotency_key_invalid: idempotencyKey: expected well-formed text/,
+    ],
     ["limitAll", [{}], /^limit_all_invalid: requests: expected a list, got undefined/],
     [
       "limitAll",

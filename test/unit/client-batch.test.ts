@@ -2,6 +2,8 @@
 import { beforeEach, describe, expect, expectTypeOf, it } from "vitest";
 import { ThrottrClient } from "../../src/client/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { batchCallMaker } from "../../src/wire/edge/batch-call.ts";
+import * as operations from "../../src/wire/edge/operations.ts";
 import type { BatchCall, BatchOutcome } from "../../src/wire/edge/service.ts";
 import type { CounterChange } from "../../src/wire/edge/operations.ts";
 import { EngineTransport, type Fate } from "../support/client/engine-transport.ts";
@@ -77,6 +79,13 @@ describe("batch of a client", () => {
   ])("a batch with %s is rejected, and sends nothing", async (_, calls, code) => {
     await expect(client.batch(calls as never)).rejects.toMatchObject({ code });
     expect(transport.messages).toBe(0);
+  });
+
+  it("a batch over a binding names what is not a call", () => {
+    const makeCall = batchCallMaker(operations);
+    expect(() => makeCall(undefined as never)).toThrow(
+      "argument_invalid: call: expected a list of a name and arguments, got undefined",
+    );
   });
 
   it("a batch refuses unknown options", async () => {

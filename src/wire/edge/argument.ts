@@ -87,16 +87,16 @@ const encoder = new TextEncoder();
  * @throws ThrottrError `key_invalid`, … for a value that is not text, and for half of a surrogate pair: UTF-8 can
  * not hold it, and texts that differ must not become the same bytes
  */
-export function bytesOf(text: Text, field: string): Uint8Array {
+export function bytesOf(text: Text, field: string, code = `${field}_invalid`): Uint8Array {
   if (typeof text === "string") {
     const ascii = asciiOf(text);
     if (ascii !== null) return ascii;
     if (text.isWellFormed()) return encoder.encode(text);
     const detail = `${field}: expected well-formed text, got half a surrogate pair`;
-    throw new ThrottrError(`${field}_invalid`, detail);
+    throw new ThrottrError(code, detail);
   }
   if (text instanceof Uint8Array) return text;
-  throw new ThrottrError(`${field}_invalid`, `${field}: expected text or a Uint8Array`);
+  throw new ThrottrError(code, `${field}: expected text or a Uint8Array`);
 }
 
 /** The bytes of a short text of ASCII, faster than an encoder has them; null for another. */
@@ -189,8 +189,8 @@ function millisecondsOf(ttlMs: number, min: number, max: number): number {
 /** @throws ThrottrError `idempotency_key_invalid` */
 export function idempotencyKeyOf(text: Text | undefined): Uint8Array | null {
   if (text === undefined) return null;
-  const bytes = bytesOf(text, "idempotency_key");
+  const [field, code] = ["idempotencyKey", "idempotency_key_invalid"];
+  const bytes = bytesOf(text, field, code);
   if (bytes.length >= 1 && bytes.length <= IDEMPOTENCY_KEY_BYTES_MAX) return bytes;
-  const expected = `1 to ${IDEMPOTENCY_KEY_BYTES_MAX} bytes`;
-  throw invalid("idempotencyKey", expected, bytes.length, "idempotency_key_invalid");
+  throw invalid(field, `1 to ${IDEMPOTENCY_KEY_BYTES_MAX} bytes`, bytes.length, code);
 }

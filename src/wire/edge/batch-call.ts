@@ -23,11 +23,18 @@ export function batchCallMaker(
 ): BatchCallMaker {
   // A map: in an object, a name might find `constructor`.
   const table = new Map(Object.entries({ ...operations, ...own }) as [string, AnyOperation][]);
-  return ([name, ...parameters]) => {
+  return (call) => {
+    const [name, ...parameters] = listOf(call);
     const operation = table.get(name);
     if (operation !== undefined) return operation(...parameters);
     throw new ThrottrError("operation_unknown", `there is no operation ${shown(name)}`);
   };
+}
+
+/** A call of a batch, which plain JavaScript may leave out. @throws ThrottrError `argument_invalid` */
+export function listOf(call: BatchCall): BatchCall {
+  if (Array.isArray(call)) return call;
+  throw invalid("call", "a list of a name and arguments", call, "argument_invalid");
 }
 
 /**
