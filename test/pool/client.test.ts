@@ -325,7 +325,7 @@ describe("over HTTP", () => {
   });
 
   it("problems of the server come with their codes over HTTP", async () => {
-    const client = open(TRANSPORTS["HTTP"]!("no token"));
+    const client = open(TRANSPORTS["HTTP"]!("no-token"));
     await expect(client.query("a")).rejects.toThrow(/^token_invalid: /);
     // A path is the prefix of all routes, also where it looks like one of them.
     const lost = open(http(`${URL}/throttr/9`, { fetch }));
