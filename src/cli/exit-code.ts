@@ -9,7 +9,7 @@ import { constants } from "node:os";
 export const ExitCode = {
   /** The command did what it says. */
   done: 0,
-  /** The answer is no: the record does not exist, a limit refused, or a semaphore has no room. */
+  /** The answer is no: the record does not exist, a limit refused, a semaphore has no room, or a port is taken. */
   refused: 1,
   /** The command, an argument or the configuration is invalid. Nothing was sent. */
   usage: 2,

@@ -26,6 +26,19 @@ export class UsageError extends Error {
   }
 }
 
+/** The system refuses for now what the command needs, such as a port that is taken: a later start may succeed. */
+export class UnavailableError extends Error {
+  override readonly name = "UnavailableError";
+  /** Stable, as that of `UsageError`. */
+  readonly code: string;
+
+  /** @param detail for people: names what the command needs, and the reason of the system */
+  constructor(code: string, detail: string) {
+    super(detail);
+    this.code = code;
+  }
+}
+
 /** A failure, as it is printed. */
 export interface Failure {
   readonly code: string;
@@ -38,6 +51,9 @@ export interface Failure {
 export function failureOf(error: unknown): Failure {
   if (error instanceof UsageError) {
     return { code: error.code, message: error.message, exitCode: ExitCode.usage };
+  }
+  if (error instanceof UnavailableError) {
+    return { code: error.code, message: error.message, exitCode: ExitCode.refused };
   }
   if (error instanceof CommanderError) {
     return {

@@ -17,6 +17,7 @@ import {
 } from "../../src/cli/gateway/options.ts";
 import { parsePorts, PORTS_UNLESS_GIVEN } from "../../src/cli/gateway/ports.ts";
 import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
+import { runCli } from "../support/cli/run.ts";
 import { parseExposition } from "../support/text/exposition.ts";
 
 describe("ports", () => {
@@ -177,6 +178,27 @@ describe("a gateway that can't open all ports", () => {
     await ended.promise;
     for (const server of [upstream, taken]) server.close();
   }, 20_000);
+
+  it("the exit code of a start tells a port or address that may be free later from a host that is wrong", async () => {
+    const taken = createServer();
+    await once(taken.listen(0, "127.0.0.1"), "listening");
+    const { port } = taken.address() as AddressInfo;
+    const start = async (host: string): Promise<[number, string]> => {
+      const args = ["gateway", "--url", "http://127.0.0.1:9", "--host", host, "--ports"];
+      const { exitCode, err } = await runCli([...args, `${port}=2`, "--quiet"], {});
+      return [exitCode, err];
+    };
+    const failed = (reason: string): unknown =>
+      expect.stringMatching(
+        new RegExp(`^throttr-edge: listen_failed: port ${port}: .*${reason}`, "m"),
+      );
+    expect(await start("127.0.0.1")).toEqual([1, failed("EADDRINUSE")]);
+    // An address of no machine: RFC 5737.
+    expect(await start("192.0.2.1")).toEqual([1, failed("EADDRNOTAVAIL")]);
+    // The label of a name has at most 63 characters.
+    expect(await start("x".repeat(64))).toEqual([2, failed("ENOTFOUND")]);
+    taken.close();
+  });
 });
 
 describe("the log", () => {

@@ -9,7 +9,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import { createServer as createTlsServer, type Server as TlsServer } from "node:tls";
 import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { readCertificate, type Certificate } from "./certificate.ts";
-import { UsageError } from "../failure.ts";
+import { UnavailableError, UsageError } from "../failure.ts";
 import { detailOf } from "./error.ts";
 import { Link, type LinkSettings } from "./link.ts";
 import { GatewayLog } from "./log.ts";
@@ -30,11 +30,14 @@ import { givenToken } from "./token.ts";
 const BACKLOG = 1024;
 /** Time for answers that are on their way when the time to drain is over. */
 const LAST_ANSWERS_MS = 1000;
+/** Errors that may be gone at the next start: the port is taken, or the machine does not have its network or names yet. */
+const TEMPORARY: ReadonlySet<string> = new Set(["EADDRINUSE", "EADDRNOTAVAIL", "EAI_AGAIN"]);
 
 /**
  * Starts a gateway. Resolves when all ports are open.
  *
  * @throws UsageError `option_invalid`, `tls_invalid`, `listen_failed`, `token_unreadable`
+ * @throws UnavailableError `listen_failed` where a later start may succeed
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const settings = { ...limitsOf(options), token: options.token ?? givenToken(null) };
@@ -118,7 +121,8 @@ export class Gateway {
   /**
    * Opens all ports, or none.
    *
-   * @throws UsageError `listen_failed` with the port that is taken or not allowed
+   * @throws UnavailableError `listen_failed` with the port that is taken
+   * @throws UsageError `listen_failed` with the port that is not allowed
    */
   async listen(): Promise<void> {
     this.#warn();
@@ -310,13 +314,19 @@ export class Gateway {
   }
 }
 
-/** Starts to listen, and returns the port, which the system chooses for port 0. @throws UsageError `listen_failed` */
+/**
+ * Starts to listen, and returns the port, which the system chooses for port 0.
+ *
+ * @throws UnavailableError `listen_failed` where a later start may succeed, UsageError `listen_failed` for other reasons
+ */
 async function listening(server: Server, port: number, host: string): Promise<number> {
   server.listen({ port, host, backlog: BACKLOG });
   try {
     await once(server, "listening");
   } catch (error) {
-    throw new UsageError("listen_failed", `port ${port}: ${detailOf(error)}`);
+    const isTemporary = TEMPORARY.has((error as NodeJS.ErrnoException).code ?? "");
+    const Failed = isTemporary ? UnavailableError : UsageError;
+    throw new Failed("listen_failed", `port ${port}: ${detailOf(error)}`);
   }
   return (server.address() as AddressInfo).port;
 }
