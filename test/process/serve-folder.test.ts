@@ -1,5 +1,6 @@
 /** `throttr-edge serve`: its data folder has one server, however the one before has ended. */
 import { execFileSync, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -89,6 +90,32 @@ it("a start ends the workerd that a killed server left behind, and has its data"
     detail: expect.stringContaining(`workerd, process ${workerdPid}:`) as unknown,
   });
   expect(await counterAt(second.url)).toBe("2");
+});
+
+it("a start that waits for the workerd of a killed server stops at once, and leaves that workerd draining", async () => {
+  const data = freshFolder();
+  const first = open(data);
+  await first.ready();
+  // workerd does not end while a WebSocket is open.
+  const socket = new WebSocket(`${first.url.replace("http", "ws")}/throttr/7.3/uint16`);
+  await once(socket, "open");
+  const { workerdPid } = first;
+  await killServeAlone(first, workerdPid);
+  const second = open(data, [...SERVE, "--drain-timeout", "1h"]);
+  // The system still takes connections then, and workerd does not answer them.
+  const isDraining = (): Promise<boolean> =>
+    fetch(first.url, { signal: AbortSignal.timeout(2000) }).then(
+      () => false,
+      () => true,
+    );
+  await expect.poll(isDraining).toBe(true);
+  expect(await second.stop()).toBe(0);
+  expect(second.events.at(-1)).toEqual({ event: "ended", exitCode: 0 });
+  expect(isRunning(workerdPid)).toBe(true);
+  expect(socket.readyState).toBe(WebSocket.OPEN);
+  const third = open(data, [...SERVE, "--drain-timeout", "0"]);
+  await third.ready();
+  expect(isRunning(workerdPid)).toBe(false);
 });
 
 it("a server killed as soon as its workerd appears never leaves one that writes beside the next server", async () => {

@@ -376,7 +376,8 @@ describe("assets", () => {
 
 describe("the data folder", () => {
   /** Opens a folder with no patience for a workerd that was left behind. */
-  const open = (path = folder): Promise<DataFolder> => DataFolder.open(path, 0);
+  const open = async (path = folder): Promise<DataFolder> =>
+    (await DataFolder.open(path, 0, new AbortController().signal))!;
 
   it("the data folder is readable by its owner alone, and its server says which one it is", async () => {
     const path = join(folder, "a/b");

@@ -130,7 +130,12 @@ async function serve(
   const workerd = findWorkerd(options.workerd);
   const events = new Events(output);
   for (const warning of plan.warnings) events.tell("warning", { detail: warning }, warning);
-  const data = await DataFolder.open(plan.dataFolder, drainTimeout);
+  const data = await DataFolder.open(plan.dataFolder, drainTimeout, signal);
+  if (data === null) {
+    const text = "stopped before it started workerd: one whose serve was killed is still draining";
+    events.tell("ended", { exitCode: ExitCode.done }, text);
+    return ExitCode.done;
+  }
   try {
     for (const pid of data.endedOrphans) tellOrphan(events, pid);
     tellRemoved(events, await removeEmptyObjects(data.objectsFolder));

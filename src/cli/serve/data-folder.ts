@@ -75,16 +75,24 @@ export class DataFolder {
    * Claims the folder, and creates it if it is missing. Ends a workerd that a killed server left behind.
    *
    * @param drainTimeoutMs how long that workerd may take to answer the requests under way
+   * @param signal aborted when the start is to stop: that workerd then goes on without this process
+   * @returns null when the signal was aborted while that workerd held the folder
    * @throws UsageError `data_foreign` for a folder of something else, `data_unknown` for one of a newer
    * release, `data_in_use` while another server has it, `data_unusable` when the system refuses
    */
-  static async open(path: string, drainTimeoutMs: number): Promise<DataFolder> {
+  static async open(
+    path: string,
+    drainTimeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<DataFolder | null> {
     try {
       refuseForeign(path);
       mkdirSync(path, { recursive: true, mode: FOLDER_MODE });
       const lock = await lockOf(path);
       try {
-        return await DataFolder.#take(path, lock, drainTimeoutMs);
+        const data = await DataFolder.#take(path, lock, drainTimeoutMs, signal);
+        if (data === null) lock.release();
+        return data;
       } catch (error) {
         lock.release();
         throw error;
@@ -95,12 +103,18 @@ export class DataFolder {
     }
   }
 
-  /** Takes a folder whose lock is held: ends orphans, marks it, and makes its folders. */
-  static async #take(path: string, lock: Lock, drainTimeoutMs: number): Promise<DataFolder> {
+  /** Takes a folder whose lock is held: ends orphans, marks it, and makes its folders. Null as of `open`. */
+  static async #take(
+    path: string,
+    lock: Lock,
+    drainTimeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<DataFolder | null> {
     // Check again: another server may have claimed the folder before we had the lock.
     refuseForeign(path);
     refuseOldOrphan(path);
-    const ended = (await isHeld(path)) ? await endOrphans(path, drainTimeoutMs) : [];
+    const ended = (await isHeld(path)) ? await endOrphans(path, drainTimeoutMs, signal) : [];
+    if (ended === null) return null;
     // A record of release 0.4 whose process has ended.
     rmSync(join(path, OLD_RECORD), { force: true });
     // The marker comes first: a folder with other files and without it would not be recognized as ours.

@@ -31,24 +31,30 @@ const KILL_TIMEOUT_MS = 10_000;
  *
  * @param folder whose lock the caller holds
  * @param drainTimeoutMs how long requests under way may take before it is killed
- * @returns ids of the processes that were ended
+ * @param signal aborted when the start is to stop: the orphan then goes on draining
+ * @returns ids of the processes that were ended; null when the signal was aborted before
  * @throws UsageError `data_in_use` where a process holds the folder and can't be ended
  */
-export async function endOrphans(folder: string, drainTimeoutMs: number): Promise<number[]> {
+export async function endOrphans(
+  folder: string,
+  drainTimeoutMs: number,
+  signal: AbortSignal,
+): Promise<number[] | null> {
   const ended = new Set<number>();
   const steps = [
     ["SIGTERM", drainTimeoutMs],
     ["SIGKILL", KILL_TIMEOUT_MS],
   ] as const;
-  for (const [signal, timeoutMs] of steps) {
+  for (const [name, timeoutMs] of steps) {
     const startedMs = performance.now();
     const signalled = new Set<number>();
     while (await isHeld(folder)) {
+      if (signal.aborted) return null;
       const passedMs = performance.now() - startedMs;
       if (passedMs > timeoutMs) break;
       // Search each time: a process that is just being started is not found at once.
       for (const pid of orphansOf(folder)) {
-        if (!signalled.has(pid) && kill(pid, signal)) ended.add(pid);
+        if (!signalled.has(pid) && kill(pid, name)) ended.add(pid);
         signalled.add(pid);
       }
       if (signalled.size === 0 && passedMs > FIND_TIMEOUT_MS) break;
@@ -80,9 +86,9 @@ function orphansOf(folder: string): number[] {
 }
 
 /** Sends a signal; false for a process that has ended or belongs to another user. */
-function kill(pid: number, signal: "SIGTERM" | "SIGKILL"): boolean {
+function kill(pid: number, name: "SIGTERM" | "SIGKILL"): boolean {
   try {
-    return process.kill(pid, signal);
+    return process.kill(pid, name);
   } catch {
     return false;
   }
