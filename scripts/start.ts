@@ -1,8 +1,9 @@
 /** `npm start`: the server on loopback, every door open, data kept in `.wrangler/state`. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { askServer, Claim, isHeld } from "../src/cli/serve/claim.ts";
 import { tryLock, type Lock } from "../src/cli/serve/lock.ts";
+import { orphansOf } from "../src/cli/serve/orphans.ts";
 import { holderOfName } from "./dev-registry.ts";
 import {
   assertPortsFree,
@@ -35,7 +36,8 @@ const server = startServer({
   port: httpPort,
   persistTo: join(STATE, "state"),
   registry: "shared",
-  stdio: ["inherit", "inherit", "inherit", data.claim.fd],
+  // The claim and the folder have the numbers by which `orphansOf` recognizes a process.
+  stdio: ["inherit", "inherit", "inherit", "ignore", data.claim.fd, openSync(STATE, "r")],
   isForeground: true,
 });
 endWithSignals(server);
@@ -77,10 +79,16 @@ async function claimState(): Promise<{ lock: Lock; claim: Claim }> {
     return { lock, claim: await Claim.stake(STATE) };
   }
   const pid = (await askServer(STATE))?.pid;
-  const holderOfState =
-    pid === undefined ? "a wrangler whose npm start was killed" : `process ${pid}`;
+  const holderOfState = pid === undefined ? orphanedWrangler() : `process ${pid}`;
   console.error(`${join(STATE, "state")} is in use by ${holderOfState}: end it, and start again.`);
   return process.exit(1);
+}
+
+/** The wrangler that a killed `npm start` left behind, with its process where the system shows it. */
+function orphanedWrangler(): string {
+  const wrangler = "a wrangler whose npm start was killed";
+  const [pid] = orphansOf(STATE);
+  return pid === undefined ? wrangler : `process ${pid}, ${wrangler}`;
 }
 
 function bannerOf({ httpPort: http, tcpPorts: tcp }: StartOptions): string {

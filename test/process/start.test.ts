@@ -15,6 +15,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, afterEach, expect, it, vi } from "vitest";
+import { askServer, isHeld } from "../../src/cli/serve/claim.ts";
 import { configWithPorts, startServer, waitUntilReady } from "../../scripts/server.ts";
 import { SocketClient } from "../support/process/socket-client.ts";
 import { insertFrame, quotaOf } from "../support/process/socket-records.ts";
@@ -139,6 +140,20 @@ it("a second start in a checkout is refused, also at other ports", async () => {
   const second = new Start(root, "--port", String(HTTP_PORT + 1), "--no-tcp");
   expect(await second.exited).toBe(1);
   expect(second.output).toMatch(/\.wrangler\/state is in use by process \d+/);
+});
+
+it("a start is told the process of the wrangler that a killed start left behind", async () => {
+  const root = checkout("ten");
+  const first = new Start(root, "--port", String(HTTP_PORT), "--no-tcp");
+  await first.ready();
+  process.kill((await askServer(join(root, ".wrangler")))!.pid, "SIGKILL");
+  await first.exited;
+  const second = new Start(root, "--port", String(HTTP_PORT), "--no-tcp");
+  expect(await second.exited).toBe(1);
+  const [, pid] = /state is in use by process (\d+), a wrangler whose/.exec(second.output) ?? [];
+  expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).toContain("wrangler");
+  process.kill(Number(pid), "SIGTERM");
+  await expect.poll(() => isHeld(join(root, ".wrangler")), ENDED).toBe(false);
 });
 
 it("the name of a killed server is free at once", async () => {

@@ -13,7 +13,7 @@ import { processIds } from "../files.ts";
 import { isHeld } from "./claim.ts";
 import { CONFIGURATION_FILE } from "./configuration.ts";
 
-/** Numbers of the files that workerd inherits, as `server.ts` passes them. */
+/** Numbers of the files that workerd inherits, as `server.ts` passes them, and wrangler under `npm start`. */
 const INHERITED = { socket: 4, folder: 5 } as const;
 
 /**
@@ -69,7 +69,7 @@ export async function endOrphans(
 }
 
 /** Processes that inherited the folder. An empty list where the system does not show open files. */
-function orphansOf(folder: string): number[] {
+export function orphansOf(folder: string): number[] {
   const { dev, ino } = statSync(folder);
   return processIds().filter((pid) => {
     try {
