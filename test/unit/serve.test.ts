@@ -211,6 +211,10 @@ describe("flags", () => {
       "address_invalid: --http: [::1]:1 is listed twice",
       { http: ["[::1]:1", "[0:0::1]:1", "[::1]:1"] },
     ],
+    [
+      "address_invalid: --http and --tcp: both name 127.0.0.1:9000",
+      { http: ["127.0.0.1:1", "localhost:9000"], tcp: ["8999=2@a, 9000=2@a"] },
+    ],
     ["address_invalid: --tcp-host: ", { tcpHost: "*" }],
     ["config_invalid: TCP_PORTS: 9000=9: ", { tcp: ["9000=9"] }],
     ["config_invalid: TCP_PORTS: 9000 is listed twice", { tcp: ["9000=2@a", "9000=7.3@b"] }],
@@ -243,6 +247,7 @@ describe("flags", () => {
     expect(plan({ tcp: ["9000=7.3@a"], tcpHost: "0.0.0.0", openToNetwork: true }).tcpHost).toBe(
       "0.0.0.0",
     );
+    expect(plan({ http: ["[::1]:9000"], tcp: ["9000=2@a"] }).tcp).toHaveLength(1);
     expect(plan({ http: ["0.0.0.0:1"] }).http).toEqual([{ host: "0.0.0.0", port: 1 }]);
     const open = { http: ["0.0.0.0:1"], access: "open", openToNetwork: true };
     expect(plan(open, {}).variables.ACCESS).toBe("open");

@@ -120,6 +120,7 @@ export function planOf(
   if (http.length + tcp.length > SOCKETS_MAX) {
     throw new UsageError("sockets_max", `--http and --tcp: at most ${SOCKETS_MAX} in all`);
   }
+  assertApart(http, tcpHost, tcp);
   assertOpened(settings, tcp);
   if (!flags.openToNetwork) assertPrivate(settings, http, tcpHost, tcp);
   return {
@@ -170,6 +171,22 @@ function httpAddresses(texts: readonly string[]): Address[] {
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice === undefined) return addresses;
   throw new UsageError("address_invalid", `--http: ${twice} is listed twice`);
+}
+
+/**
+ * Refuses an address that both flags name, as `httpAddresses` does for one of them. The system decides whether `0.0.0.0` and
+ * another address may share a port.
+ */
+function assertApart(http: readonly Address[], tcpHost: string, tcp: readonly TcpPort[]): void {
+  const names = new Set(http.map(addressText));
+  const twice = tcp
+    .map(({ port }) => addressText({ host: tcpHost, port }))
+    .find((name) => names.has(name));
+  if (twice === undefined) return;
+  throw new UsageError(
+    "address_invalid",
+    `--http and --tcp: both name ${twice}: choose another port for one of them`,
+  );
 }
 
 /** Reads one address. @throws UsageError `address_invalid` */
