@@ -426,6 +426,22 @@ describe("the data folder", () => {
     (await open()).close();
   });
 
+  it("a damaged lock is named, and a start without it works", async () => {
+    (await open()).close();
+    const lock = join(folder, "lock");
+    writeFileSync(lock, "not a database");
+    expect(await failure(open)).toBe(
+      `data_unusable: --data: ${folder}: ${lock}: file is not a database; it may be removed while no server runs`,
+    );
+    rmSync(lock);
+    mkdirSync(lock);
+    expect(await failure(open)).toBe(
+      `data_unusable: --data: ${folder}: ${lock}: unable to open database file`,
+    );
+    rmSync(lock, { recursive: true });
+    (await open()).close();
+  });
+
   it("the data folder may have a path longer than that of a UNIX socket", async () => {
     const path = join(folder, "deep".repeat(30), "folder".repeat(30));
     const data = await open(path);
