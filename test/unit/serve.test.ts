@@ -9,6 +9,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
@@ -148,6 +149,19 @@ describe("flags", () => {
       TCP_PORTS: "",
       SPLIT_CALLS_PER_SECOND: "0",
     });
+  });
+
+  it("a secret is read no further than the longest one, with the end of its line", async () => {
+    const file = join(folder, "secret");
+    const longest = "ä".repeat(2048);
+    writeFileSync(file, `${longest}\r\n`);
+    expect(plan({ tokenSecretFile: file }).secrets.TOKEN_SECRET).toBe(longest);
+    const expected = `secret_invalid: --token-secret-file: ${file}: expected 1 to 4096 bytes of text`;
+    writeFileSync(file, `${longest}x\r\n`);
+    expect(await failure(() => plan({ tokenSecretFile: file }))).toBe(expected);
+    // Without a block on the disk, and too long for a string.
+    truncateSync(file, 2 ** 33);
+    expect(await failure(() => plan({ tokenSecretFile: file }))).toBe(expected);
   });
 
   it("an empty number leaves what serve computes, and an empty text is a value", () => {

@@ -1,5 +1,4 @@
 /** What flags and environment ask for, checked before anything starts: workerd's own messages would name no flag. */
-import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import {
   oldNamesIn,
@@ -11,6 +10,7 @@ import {
 import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { refusalOfPort, tcpPorts } from "../../worker/ports.ts";
 import { UsageError } from "../failure.ts";
+import { textUpTo } from "../files.ts";
 import { assertKnown, assignmentOf } from "../variables.ts";
 import type { Host } from "../host.ts";
 import { connectionsWithin } from "./open-files.ts";
@@ -249,7 +249,8 @@ function secretsOf(flags: ServeFlags, environment: Host["environment"]): Record<
 function secretIn(file: string, flag: string): string {
   let secret: string;
   try {
-    secret = readFileSync(file, "utf8").replace(/\r?\n$/, "");
+    // A byte more than the longest secret and its line break shows that a file is too long.
+    secret = textUpTo(file, SECRET_BYTES_MAX + "\r\n".length + 1).replace(/\r?\n$/, "");
   } catch (error) {
     throw new UsageError("secret_invalid", `${flag}: ${(error as Error).message}`);
   }
