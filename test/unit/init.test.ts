@@ -1,4 +1,5 @@
 /** `init`: what it adds to configurations and modules of any shape, and what it leaves as it is. */
+import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   lstatSync,
@@ -698,6 +699,17 @@ describe("the command init", () => {
     expect(files).toEqual(names.map((name) => join(path, name)));
     expect(read(path, "wrangler.jsonc")).toContain('"name": "my-app"');
     expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
+  });
+
+  it("a new project keeps secrets and data of a server in its folder out of Git", async () => {
+    const path = join(folder, "ignoring");
+    await init(path, "--yes");
+    spawnSync("git", ["init", "-q"], { cwd: path });
+    const isIgnored = (name: string): boolean =>
+      spawnSync("git", ["check-ignore", "-q", name], { cwd: path }).status === 0;
+    const kept = [".dev.vars", "token-secret", "gateway-token", "throttr-data/lock"];
+    expect(kept.filter((name) => !isIgnored(name))).toEqual([]);
+    expect(isIgnored("src/index.ts")).toBe(false);
   });
 
   it("init keeps what a package.json says when it creates a project beside it", async () => {

@@ -13,6 +13,15 @@ import { readConfig, textWith } from "./config-file.ts";
 import { isObject, type Addition, type ConfigObject } from "./json.ts";
 import type { FileChange } from "./write-files.ts";
 
+/** Beside what the tools write: the files that docs/self-hosting.md and docs/gateway.md create in the folder of the package. */
+const IGNORES = `node_modules/
+.wrangler/
+.dev.vars*
+throttr-data/
+token-secret
+gateway-token
+`;
+
 /** The port of `npm run dev`. */
 export const DEV_PORT = 8787;
 
@@ -100,8 +109,7 @@ function missingEntries(
 
 function ignoresIn(folder: string): FileChange[] {
   const path = join(folder, ".gitignore");
-  const after = "node_modules/\n.wrangler/\n.dev.vars*\n";
-  return projectText(path) === null ? [{ path, before: null, after }] : [];
+  return projectText(path) === null ? [{ path, before: null, after: IGNORES }] : [];
 }
 
 /**
