@@ -184,7 +184,7 @@ describe("a remembered refusal", () => {
     expect(await limiter.limit("ada")).toMatchObject({ success: true });
   });
 
-  it("a refusal that comes late is not remembered", async () => {
+  it("a refusal that comes behind the end of its wait is remembered", async () => {
     const limiter = limiterOf({ timeoutMs: 10, onError: "open" });
     await limiter.limit("ada", { cost: 5 });
     throttr.hold();
