@@ -5,7 +5,8 @@ import {
   reset,
   runDurableObjectAlarm,
 } from "cloudflare:test";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { HISTORY_REST_MS } from "../../src/engine/sizes.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import {
   acquire,
@@ -42,7 +43,16 @@ const SHARDS = 4;
 const MINUTE = { ttlMs: 60_000 };
 const U32_MAX = 2 ** 32 - 1;
 
+// An object is not evicted before it has stored its counts.
+beforeEach(() => {
+  const wait = scheduler.wait.bind(scheduler);
+  vi.spyOn(scheduler, "wait").mockImplementation(async (ms, options) => {
+    await wait(ms === HISTORY_REST_MS ? 2 : ms, options);
+  });
+});
+
 afterEach(async () => {
+  vi.restoreAllMocks();
   await reset();
 });
 
