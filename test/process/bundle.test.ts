@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
 const KIBIBYTE = 1024;
-const GZIP_BYTES_MAX = 178 * KIBIBYTE;
+const GZIP_BYTES_MAX = 180 * KIBIBYTE;
 
 /** Bundles a Worker as it would be deployed; returns the size of its script, compressed. */
 function gzipBytesOf(...args: string[]): number {
@@ -54,7 +54,7 @@ export default { fetch: count };`,
   ],
   [
     "the doors",
-    196,
+    198,
     `${ROUTED}
 export default {
   fetch: async (request, env, ctx) => (await routeThrottr(request, env, ctx)) ?? (await count()),
@@ -63,7 +63,7 @@ export default {
   ],
   [
     "the doors and the dashboard",
-    284,
+    287,
     `${ROUTED}
 import { dashboard } from "throttr-edge/dashboard";
 export default {

@@ -65,13 +65,24 @@ type Tell = (
   missed: readonly string[] | null,
 ) => Promise<Told>;
 
+/** Storage of the Directory, as far as the list uses it. */
+interface ListStorage {
+  readonly kv: {
+    get(key: string): unknown;
+    put(key: string, value: unknown): void;
+    delete(key: string): boolean;
+  };
+  transactionSync(work: () => void): void;
+  setAlarm(atMs: number): Promise<void>;
+}
+
 /** Of one Directory. */
 export class RevokedTokens {
-  readonly #storage: DurableObjectStorage;
+  readonly #storage: ListStorage;
   readonly #tell: Tell;
   #list: Revocations | null = null;
 
-  constructor(storage: DurableObjectStorage, tell: Tell) {
+  constructor(storage: ListStorage, tell: Tell) {
     this.#storage = storage;
     this.#tell = tell;
   }
@@ -82,7 +93,8 @@ export class RevokedTokens {
   }
 
   get list(): Revocations {
-    return (this.#list ??= this.#storage.kv.get<Revocations>(LIST) ?? NO_REVOCATIONS);
+    return (this.#list ??=
+      (this.#storage.kv.get(LIST) as Revocations | undefined) ?? NO_REVOCATIONS);
   }
 
   /** The list without what is no longer needed. */
@@ -101,14 +113,18 @@ export class RevokedTokens {
     await this.#change(withAllBefore(this.list, issuedBeforeMs, presentMs()));
   }
 
+  get #telling(): Telling | undefined {
+    return this.#storage.kv.get(TELLING) as Telling | undefined;
+  }
+
   /** When something is to be told next, ms since the epoch; null when nothing is left to tell. */
   get dueAtMs(): number | null {
-    return this.#storage.kv.get<Telling>(TELLING)?.dueAtMs ?? null;
+    return this.#telling?.dueAtMs ?? null;
   }
 
   /** Tells what is due. Returns when to be called again; null when nothing is left to tell. */
   async tellDue(): Promise<number | null> {
-    const telling = this.#storage.kv.get<Telling>(TELLING);
+    const telling = this.#telling;
     if (telling === undefined) return null;
     if (telling.dueAtMs > presentMs()) return telling.dueAtMs;
     const { list } = this;
@@ -140,7 +156,9 @@ export class RevokedTokens {
 
   async #change(list: Revocations): Promise<void> {
     const changedAtMs = presentMs();
-    const telling: Telling = { changedAtMs, dueAtMs: changedAtMs, isAgain: false, after: null };
+    // The alarm rings by another clock, which may be behind: a change must not put off what is due already.
+    const dueAtMs = Math.min(this.dueAtMs ?? Infinity, changedAtMs);
+    const telling: Telling = { changedAtMs, dueAtMs, isAgain: false, after: null };
     // A list that is in force without it would leave connections of the token open, though its change has failed.
     this.#storage.transactionSync(() => {
       this.#storage.kv.put(LIST, list);
@@ -148,6 +166,6 @@ export class RevokedTokens {
     });
     // Known only once it is written: a full disk refuses it, and a change that is repeated must be written then.
     this.#list = list;
-    await this.#storage.setAlarm(changedAtMs);
+    await this.#storage.setAlarm(dueAtMs);
   }
 }
