@@ -10,15 +10,15 @@ import { shownLines } from "./text.ts";
 /** The command, as messages begin with it. */
 export const NAME = "throttr-edge";
 
-/** The command, an argument or the configuration is wrong: nothing was sent. */
-export class UsageError extends Error {
-  override readonly name = "UsageError";
+/** An error of the command line itself, which knows with what the process exits. */
+abstract class CommandError extends Error {
   /** Stable, such as `profile_unknown`: scripts compare it. */
   readonly code: string;
+  abstract readonly exitCode: ExitCode;
 
   /**
    * @param code stable, such as `profile_unknown`
-   * @param detail for people: names the field and the limit
+   * @param detail for people: names the field and the limit, or what the command needs and why the system refuses it
    */
   constructor(code: string, detail: string) {
     super(detail);
@@ -26,17 +26,16 @@ export class UsageError extends Error {
   }
 }
 
-/** The system refuses for now what the command needs, such as a port that is taken: a later start may succeed. */
-export class UnavailableError extends Error {
-  override readonly name = "UnavailableError";
-  /** Stable, as that of `UsageError`. */
-  readonly code: string;
+/** The command, an argument or the configuration is wrong: nothing was sent. */
+export class UsageError extends CommandError {
+  override readonly name = "UsageError";
+  readonly exitCode = ExitCode.usage;
+}
 
-  /** @param detail for people: names what the command needs, and the reason of the system */
-  constructor(code: string, detail: string) {
-    super(detail);
-    this.code = code;
-  }
+/** The system refuses for now what the command needs, such as a port that is taken: a later start may succeed. */
+export class UnavailableError extends CommandError {
+  override readonly name = "UnavailableError";
+  readonly exitCode = ExitCode.refused;
 }
 
 /** A failure, as it is printed. */
@@ -49,11 +48,8 @@ export interface Failure {
 
 /** What a thrown error stands for. */
 export function failureOf(error: unknown): Failure {
-  if (error instanceof UsageError) {
-    return { code: error.code, message: error.message, exitCode: ExitCode.usage };
-  }
-  if (error instanceof UnavailableError) {
-    return { code: error.code, message: error.message, exitCode: ExitCode.refused };
+  if (error instanceof CommandError) {
+    return { code: error.code, message: error.message, exitCode: error.exitCode };
   }
   if (error instanceof CommanderError) {
     return {

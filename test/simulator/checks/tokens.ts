@@ -52,7 +52,7 @@ const DOORS_MS = 60_000;
 const WORK_MS = 2000;
 /** Connections are closed at once, by an alarm. */
 const CLOSED_MS = 5000;
-/** Then Hubs are told again, for the connections that doors have opened which learned of it late. */
+/** Then the Directory tells Hubs again, as doors that learned of it late may have opened connections. */
 const TOLD_AGAIN_MS = 90_000;
 /** With faults, a clock that is set by two minutes at most, and a second copy of the Directory that is asked for a minute. */
 const FAULTS_MS = 180_000;
@@ -130,7 +130,7 @@ class Judge {
     for (const { of, begun: asked, done } of this.#revocations) {
       if (done === null || !isOf(of, token)) continue;
       const wasOpen = openedAt !== null && isBefore(openedAt, asked);
-      // Doors that learn of it late open connections meanwhile, which are closed when Hubs are told again.
+      // A door that learns of it late may open a connection, which ends when the Directory tells Hubs again.
       if (openedAt !== null && !wasOpen && this.#terms.hasFaults) continue;
       const lateMs = begun.ms - done.ms - allowedMs(openedAt, wasOpen) - faultsMs;
       if (lateMs <= 0 || (openedAt === null && this.#isUnread(begun, ended))) continue;
