@@ -2,6 +2,7 @@
  * Notes what checkers must know of a run beside what clients saw: the lives of objects, their clocks, second copies of them, and
  * when each connection lived for the server. It knows connections by the addresses of their clients.
  */
+import { initialRange, type Range } from "../../src/wire/range.ts";
 import { AlarmCounts } from "./checks/alarms.ts";
 import type { Moment, Moments, Violation } from "./checks/history.ts";
 import { afterMs, beforeMs, earlier, NEVER } from "./checks/order.ts";
@@ -53,6 +54,14 @@ interface Attachment {
 /** The event with which a shard says that it could not write its counts. */
 const UNSTORED = "counts_unstored";
 
+/** The data of a shard is gone, at a moment. */
+export interface LostData {
+  readonly at: Moment;
+  readonly range: Range;
+  /** Ranges that others have adopted from it, and that were not in force: of their data there is what was copied. */
+  readonly adopted: readonly Range[];
+}
+
 /** A connection as a Hub had it. */
 interface Hosted {
   readonly hub: string;
@@ -81,6 +90,8 @@ export class Witness implements Watcher {
   readonly alarms = new AlarmCounts();
   /** Names of shards whose database has vanished. */
   readonly missing = new Set<string>();
+  /** The data of a shard that does not come back. */
+  lost: LostData | null = null;
   /** Shards have said that data is gone which is there. */
   readonly falseAlarms: Violation[] = [];
   /** Shards that could not write their counts down. */
@@ -258,6 +269,19 @@ export class Witness implements Watcher {
     this.refusals.add("refused", SHARD_FULL);
   }
 
+  /**
+   * The data of a shard is about to be lost for good.
+   *
+   * @param shards the namespace began with
+   */
+  noteLost(shard: SimulatedObject, objects: Iterable<SimulatedObject>, shards: number): void {
+    const range = rangeOf(shard, shards);
+    const adopted = [...objects]
+      .filter((object) => isAdoptedFrom(object, range.from))
+      .map((object) => rangeOf(object, shards));
+    this.lost = { at: this.#moments.now(), range, adopted };
+  }
+
   /** A client begins to connect. */
   dial(number: number, address: string): void {
     const begun = this.#moments.now();
@@ -302,6 +326,23 @@ export class Witness implements Watcher {
       this.facts.addConnection(connectionOf(dialed, byAddress.get(dialed.address)));
     }
   }
+}
+
+/** A shard that has a copy of a range, which is not in force, of the shard whose range begins at a hash. */
+const isAdoptedFrom = (
+  { className, disk: { database } }: SimulatedObject,
+  parent: number,
+): boolean =>
+  className === "Shard" &&
+  database.hasTable("shard") &&
+  database.ownRows(`SELECT 1 FROM shard WHERE is_active = 0 AND parent = ${parent}`).length > 0;
+
+/** What a shard owns, as its row says: null where it has never split. */
+function rangeOf({ name, disk: { database } }: SimulatedObject, shards: number): Range {
+  const [row] = database.ownRows("SELECT range_from, range_to FROM shard");
+  const [from, to] = row!;
+  if (from !== null) return { from: Number(from), to: Number(to) };
+  return initialRange(Number(name.slice(name.lastIndexOf("/") + 1)), shards);
 }
 
 /** The range of a shard that a split has made begins at the hash in its name. */

@@ -22,6 +22,8 @@ export interface Plan {
   readonly splitCalls: number;
   /** How often the database of a shard vanishes, and is put back later. */
   readonly losses: number;
+  /** The first database that vanishes does not come back, and an operator accepts the loss: `ACCEPT_DATA_LOSS`. */
+  readonly acceptsLoss: boolean;
   readonly workloads: readonly WorkloadName[];
   readonly variables: Readonly<Record<string, string>>;
   /** What the run begins with. Where that is not today's code, a deployment puts it in place. */
@@ -45,7 +47,7 @@ const CLIENTS = { least: 10, most: 100 };
 const SPLITS = { share: 0.5, least: 1, most: 40 };
 const SHARDS_MAX_SPLIT = [16, 64, 1024];
 const SPLIT_CALLS = [1, 2, 400];
-const LOSSES = { share: 0.1, least: 1, most: 8 };
+const LOSSES = { share: 0.1, least: 1, most: 8, accepted: 0.3 };
 /** The share of runs with splits that aim at a call of their protocol: such calls are few, and hardly ever hit by chance. */
 const AIMED_SHARE = 0.5;
 const SPLIT_CALLS_AIMED = ["Shard.adopt", "Shard.given", "Shard.verdictOn"];
@@ -81,6 +83,7 @@ export function planOf(seed: number): Plan {
     shardsMax: splitting.pick(SHARDS_MAX_SPLIT),
     splitCalls: splitting.pick(SPLIT_CALLS),
     losses,
+    acceptsLoss: losses > 0 && losing.chance(LOSSES.accepted),
     workloads: some.length > 0 ? some : [choice.pick(names)],
     variables: {
       ACCESS: "open",
@@ -141,6 +144,13 @@ export function writePlan(plan: Plan): string {
     name === "seed" || JSON.stringify(value) !== JSON.stringify(own[name]);
   return JSON.stringify(Object.fromEntries(Object.entries(plan).filter(differs)));
 }
+
+/** How often databases vanish in a run: a shard of release 0.4.0 whose database has vanished begins anew. */
+export const lossesOf = ({ hasFaults, release, losses }: Plan): number =>
+  hasFaults && release === "today" ? losses : 0;
+
+/** Whether one of them is lost for good in a run. */
+export const losesForGood = (plan: Plan): boolean => plan.acceptsLoss && lossesOf(plan) > 0;
 
 export const isSeed = (seed: unknown): seed is number =>
   Number.isInteger(seed) && (seed as number) >= 0 && (seed as number) < SEEDS;

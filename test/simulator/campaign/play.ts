@@ -9,7 +9,7 @@ import type { Violation } from "../checks/history.ts";
 import { workloadsOf } from "../workloads/all.ts";
 import { EndlessRun, World } from "../world.ts";
 import type { Release } from "../platform/realm.ts";
-import type { Plan } from "./plan.ts";
+import { lossesOf, losesForGood, type Plan } from "./plan.ts";
 
 /** The default of `SHARDS` in the release before. */
 const SHARDS_BEFORE = "4";
@@ -56,7 +56,9 @@ export async function play(
   process.on("unhandledRejection", onUnhandled);
   try {
     const violations = await inMacrotask(() => {
-      new Disturbances(world, counts, { successor, isCalm, losses: lossesOf(plan) }).start();
+      const losses = lossesOf(plan);
+      const accepting = losesForGood(plan) ? acceptingLoss(releases.today) : null;
+      new Disturbances(world, counts, { successor, isCalm, losses, accepting }).start();
       return playOrFail(world);
     });
     return {
@@ -83,9 +85,11 @@ function successorOf({ variables }: Plan, { today }: Releases): Release {
   return variables["SHARDS"] === SHARDS_BEFORE ? { ...today, variables: { SHARDS: "1" } } : today;
 }
 
-/** A shard of release 0.4.0 whose database has vanished begins anew. */
-const lossesOf = ({ hasFaults, release, losses }: Plan): number =>
-  hasFaults && release === "today" ? losses : 0;
+/** What an operator deploys who goes on without the data. */
+const acceptingLoss = (today: Release): Release => ({
+  ...today,
+  variables: { ACCEPT_DATA_LOSS: "on" },
+});
 
 /** Where an operator splits none, shards don't split by themselves. */
 function splitVariables({ splits, shardsMax, splitCalls }: Plan): Record<string, string> {

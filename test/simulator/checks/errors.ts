@@ -26,6 +26,8 @@ const BETWEEN_RELEASES = [
 const RESTARTS = "clock_still: ";
 /** A partition has left a second copy of the object: see src/objects/shard/shard-claim.ts. */
 const PARTED = /^an old copy of shard \S+ is asked$/;
+/** A shard has lost its data while it gave a part of it to another one: see src/objects/shard/adoption.ts. */
+const FORGOTTEN = /^\S+ does not know of the attempt$/;
 /** An object was given up: see src/base/in-time.ts. */
 const GIVEN_UP = /^no answer within \d+ ms$/;
 /** Of a life that is over nothing leaves, this error as little as anything else. */
@@ -60,7 +62,7 @@ function isExplained(error: unknown, hasReleases: boolean): boolean {
   if (error instanceof Error && error.name === OVER) return true;
   const text = textOf(error);
   if (OF_PLATFORM.includes(text) || text.startsWith(RESTARTS)) return true;
-  if (GIVEN_UP.test(text) || PARTED.test(text)) return true;
+  if ([GIVEN_UP, PARTED, FORGOTTEN].some((known) => known.test(text))) return true;
   if (hasReleases && BETWEEN_RELEASES.some((known) => text.startsWith(known))) return true;
   const inner = OF_LANGUAGE.exec(text)?.[1];
   if (inner !== undefined && !OF_PLATFORM.some((known) => inner.startsWith(known))) return false;

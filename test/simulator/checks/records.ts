@@ -21,8 +21,10 @@ import {
   isAnswered,
   type AnsweredCall,
   type Call,
+  type Moment,
   type Violation,
 } from "./history.ts";
+import { isBefore, NEVER } from "./order.ts";
 import { checkSameAnswers, keepsRow } from "./idempotency.ts";
 import { ObjectTime } from "./object-time.ts";
 import { linearize, type Linearization, type Stuck } from "./linearize.ts";
@@ -47,6 +49,15 @@ export interface RecordTerms {
   readonly hasTaken?: (connection: number) => boolean;
   /** Whether an object had no room for records at some time. */
   readonly wasFull?: (object: string) => boolean;
+  /** What was lost for good of what there was under a key; null where nothing was. */
+  readonly lossOf?: (key: string) => Loss | null;
+}
+
+/** What there was under a key was lost for good. */
+export interface Loss {
+  readonly at: Moment;
+  /** Nothing is left; else there may be what it was a while before. */
+  readonly isWhole: boolean;
 }
 
 export interface RecordsVerdict {
@@ -65,18 +76,44 @@ export function checkRecords(calls: readonly RecordCall[], terms: RecordTerms): 
   let keysReadAtEnd = 0;
   const byKey = Map.groupBy(calls, ({ operation }) => operation.key);
   const timeOf = timesOf(calls, terms);
-  for (const [key, ofKey] of byKey) {
-    const check = new KeyCheck(key, ofKey, terms, timeOf(terms.objectOf(key)));
-    const violation = check.violation();
-    if (violation === "undecided") undecided.push(key);
-    else if (violation !== null) violations.push(violation);
-    if (isReadAtEnd(ofKey)) keysReadAtEnd++;
-  }
   const elapsed = (key: string, since: MsSpan, at: MsSpan): MsSpan =>
     terms.clocks.elapsed(terms.objectOf(key), since, at);
-  violations.push(...checkSameAnswers(calls, { ttlMs: terms.idempotencyTtlMs, elapsed }));
+  const judge = (key: string, part: readonly RecordCall[]): Violation[] => {
+    const check = new KeyCheck(key, part, terms, timeOf(terms.objectOf(key)));
+    const violation = check.violation();
+    if (violation === "undecided") undecided.push(key);
+    const found = violation === null || violation === "undecided" ? [] : [violation];
+    return [...found, ...checkSameAnswers(part, { ttlMs: terms.idempotencyTtlMs, elapsed })];
+  };
+  for (const [key, ofKey] of byKey) {
+    const parts = partsOf(ofKey, terms.lossOf?.(key) ?? null);
+    violations.push(...parts.flatMap((part) => judge(key, part)));
+    if (isReadAtEnd(ofKey)) keysReadAtEnd++;
+  }
   return { violations, undecided, keys: byKey.size, keysReadAtEnd };
 }
+
+/**
+ * The calls on a key until all that there was under it was lost, and those after that, which find nothing at first. Those that may
+ * belong to either say nothing in both. Where only a part was lost, nobody knows what the latter find.
+ */
+function partsOf(calls: readonly RecordCall[], loss: Loss | null): readonly RecordCall[][] {
+  if (loss === null) return [[...calls]];
+  const { at: lostAt, isWhole } = loss;
+  const isBehind = ({ begun }: RecordCall): boolean => isBefore(lostAt, begun);
+  const isOpenAt = (call: RecordCall): boolean => !isBehind(call) && !isBefore(endOf(call), lostAt);
+  const toEither = (call: RecordCall): RecordCall =>
+    isOpenAt(call) && call.outcome !== "refused"
+      ? { ...call, connection: null, outcome: "unknown", settled: endOf(call) }
+      : call;
+  const before = calls.filter((call) => !isBehind(call)).map(toEither);
+  const behind = calls.filter((call) => isBehind(call) || isOpenAt(call)).map(toEither);
+  return isWhole ? [before, behind] : [before];
+}
+
+/** From when on a call has no effect any more that it has not had yet. */
+const endOf = (call: RecordCall): Moment =>
+  call.outcome === "unknown" ? (call.settled ?? NEVER) : call.ended!;
 
 const isRead = ({ operation }: RecordCall): boolean => READS.includes(operation.name);
 

@@ -38,6 +38,8 @@ export const STALL_MS = 30_000;
 
 /** How long the database of a shard is away, in ms. */
 const MISSING_MS = { least: 1000, most: 120_000 };
+/** How long after that an operator accepts the loss, in ms. */
+const ACCEPTED_MS = { least: 1000, most: 60_000 };
 /** Databases vanish when clients have begun to write, and before this part of the run has passed. */
 const LOST_FROM_MS = 20_000;
 const LOST_UNTIL = 0.8;
@@ -60,11 +62,13 @@ export class Disturbances {
 
   readonly #successor: Release | null;
   readonly #losses: number;
+  readonly #accepting: Release | null;
 
   /**
    * @param options.successor takes the place of the release that the run begins with; null where that stays
    * @param options.isCalm objects are put to sleep, and nothing goes wrong
    * @param options.losses how often the database of a shard vanishes for a while
+   * @param options.accepting what an operator deploys for whom the first of them is lost for good; null where all come back
    */
   constructor(
     world: World,
@@ -73,18 +77,27 @@ export class Disturbances {
       successor,
       isCalm,
       losses,
-    }: { readonly successor: Release | null; readonly isCalm: boolean; readonly losses: number },
+      accepting,
+    }: {
+      readonly successor: Release | null;
+      readonly isCalm: boolean;
+      readonly losses: number;
+      readonly accepting: Release | null;
+    },
   ) {
     this.#world = world;
-    this.#losses = losses;
+    this.#losses = accepting === null ? losses : 1;
+    this.#accepting = accepting;
     this.#random = world.random.fork("disturbances");
     this.#counts = counts;
     this.#successor = successor;
     const kinds: Kind[] = isCalm
       ? ["put to sleep"]
       : (Object.keys(KINDS) as Kind[]).filter(() => this.#random.chance(0.6));
-    // The time of a shard of release 0.4.0 stands still behind a clock that went back, which no checker expects.
-    this.#kinds = successor === null ? kinds : kinds.filter((kind) => kind !== "clock set");
+    // The time of a shard of release 0.4.0 stands still behind a clock that went back, and that of a shard without its data follows its
+    // clock back, which no checker expects.
+    const isSteady = successor !== null || accepting !== null;
+    this.#kinds = isSteady ? kinds.filter((kind) => kind !== "clock set") : kinds;
     this.#pauseMs = this.#random.skewed(PAUSE_MS.least * 200, PAUSE_MS.most);
   }
 
@@ -115,11 +128,23 @@ export class Disturbances {
 
   /** One shard at a time: each is missed by the others. */
   #loseData(random: Random): string | null {
-    const { cluster, witness, time } = this.#world;
+    const { cluster, settings, witness, time } = this.#world;
     const missed = [...cluster.objects].filter(isMissed);
     if (missed.length === 0 || witness.missing.size > 0) return null;
     const object = random.pick(missed);
     witness.missing.add(object.name);
+    const accepting = this.#accepting;
+    if (accepting !== null) {
+      witness.noteLost(object, cluster.objects, settings.SHARDS);
+      object.loseData();
+      time.after(random.skewed(ACCEPTED_MS.least, ACCEPTED_MS.most), () =>
+        this.#note(
+          "loss accepted",
+          this.#deploy(accepting, random.skewed(1000, DEPLOYMENT_MS.most)),
+        ),
+      );
+      return `Shard ${object.name}`;
+    }
     const putBack = object.loseData();
     time.after(random.skewed(MISSING_MS.least, MISSING_MS.most), () => {
       putBack();
@@ -149,7 +174,7 @@ export class Disturbances {
     if (subject !== null) this.#note(kind, subject);
   }
 
-  #note(kind: Kind | "data lost", subject: string): void {
+  #note(kind: Kind | "data lost" | "loss accepted", subject: string): void {
     this.#world.trace.note("disturbance", kind, subject);
     this.#counts.add(kind, subject.split(" ")[0]!);
   }

@@ -26,6 +26,8 @@ export interface PlantedFault {
   readonly splits?: number;
   /** How often the database of a shard vanishes in the run; never unless given. */
   readonly losses?: number;
+  /** One of them is lost for good, and an operator accepts that. */
+  readonly acceptsLoss?: boolean;
   /** Calls at which faults happen often; none unless given. */
   readonly aims?: readonly string[];
   /** The first seed that finds it: see `plansFor`. It changes with the simulator. */
@@ -852,6 +854,28 @@ export const PLANTED: readonly PlantedFault[] = [
     splits: SPLITS,
     losses: LOSSES,
     seed: 8,
+  },
+  {
+    name: "a shard whose loss is accepted begins with the range of its index",
+    module: "src/objects/shard/shard-claim.ts",
+    text: "if (hasSplit) this.#journal.split.inherit(range, begins, attempt);",
+    planted: "",
+    workload: "records",
+    splits: SPLITS,
+    losses: 1,
+    acceptsLoss: true,
+    seed: 13,
+  },
+  {
+    name: "a new shard whose loss is accepted has all behind the begin of its range",
+    module: "src/objects/shard/shard-claim.ts",
+    text: "const to = Math.min(CIRCLE, ...begins.filter((at) => at > from)) % CIRCLE;",
+    planted: "const to = initialRange(index, shards).to;",
+    workload: "records",
+    splits: SPLITS,
+    losses: 1,
+    acceptsLoss: true,
+    seed: 1,
   },
   {
     name: "connections of revoked tokens go on",

@@ -9,6 +9,7 @@ export function* plansFor(fault: PlantedFault, first: number, count: number): Ge
     workloads: [fault.workload],
     splits: fault.splits ?? 0,
     losses: fault.losses ?? 0,
+    acceptsLoss: fault.acceptsLoss === true,
     aims: fault.aims ?? [],
     operations: OPERATIONS,
     release: "today",

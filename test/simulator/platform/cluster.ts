@@ -112,7 +112,7 @@ export class Cluster implements ObjectHost {
 
   isolateFor({ release }: SimulatedObject): Isolate {
     const machine = this.site.random.pick(this.machines);
-    const key = `${machine.name} ${release.name}`;
+    const key = `${machine.name} ${release.name} ${JSON.stringify(release.variables)}`;
     let isolate = this.#forObjects.get(key);
     if (isolate === undefined || isolate.isOver) {
       isolate = this.newIsolate(machine, release);

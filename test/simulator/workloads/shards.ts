@@ -13,6 +13,12 @@ export function shardsOf(plan: Plan): (keyspace: Keyspace, key: Uint8Array) => s
   return (keyspace, key) => `Shard default/${map.shardOf(keyspace, key, 0, key.length)}`;
 }
 
+/** @returns the place of a key on the circle of hashes */
+export function hashesOf(plan: Plan): (keyspace: Keyspace, key: Uint8Array) => number {
+  const map = mapOf(plan);
+  return (keyspace, key) => map.hashOf(keyspace, key, 0, key.length);
+}
+
 /** @returns whether a split had begun by a moment that gives keys, which one shard had at first, to several */
 export function splitsOf(
   plan: Plan,

@@ -800,6 +800,46 @@ describe("a shard that had no room", () => {
   });
 });
 
+describe("data of a shard that is lost for good", () => {
+  const absent: RecordAnswer = { success: false, record: null };
+  const lost = (isWhole: boolean) => ({
+    ...termsOf(),
+    lossOf: () => ({ at: { tick: 10, ms: 10 }, isWhole }),
+  });
+  const judgeLost = (calls: readonly Forged[], isWhole = true) =>
+    judge(calls, lost(isWhole)).violations;
+
+  it("is there until then, and nothing is there behind it", () => {
+    const calls = [call(0, 1, insert(5n), ok), call(2, 3, query, at(5n))];
+    expect(judgeLost([...calls, call(12, 13, query, absent)])).toEqual([]);
+    expect(judgeLost([...calls, call(12, 13, query, at(5n))])).toMatchObject([{ subject: key }]);
+    expect(judgeLost([call(0, 1, insert(5n), ok), call(2, 3, query, absent)])).toMatchObject([
+      { promise: "Durable before the reply" },
+    ]);
+  });
+
+  it("was changed before or behind the loss by a call that was under way", () => {
+    const calls = [call(0, 1, insert(5n), ok), call(8, 14, insert(7n), ok)];
+    expect(judgeLost([...calls, call(16, 17, query, at(7n))])).toEqual([]);
+    expect(judgeLost([...calls, call(16, 17, query, absent)])).toEqual([]);
+    expect(judgeLost([...calls, call(16, 17, query, at(5n))])).toMatchObject([{ subject: key }]);
+  });
+
+  it("forgets with its records the answers that it keeps under idempotency keys", () => {
+    const set = { ...edge, name: "insert", quota: 1n, ttl: HOUR, once: "a" } as const;
+    const calls = [call(0, 1, set, ok), call(12, 13, set, ok)];
+    expect(judgeLost([...calls, call(14, 15, query, at(1n))])).toEqual([]);
+  });
+
+  it("may be there in part where a part of it was copied", () => {
+    const calls = [call(0, 1, insert(5n), ok), call(2, 3, insert(7n), no)];
+    expect(judgeLost([...calls, call(12, 13, query, at(5n))], false)).toEqual([]);
+    expect(judgeLost([...calls, call(4, 5, query, at(7n))], false)).toMatchObject([
+      { subject: key },
+    ]);
+  });
+});
+
 describe("writes that were sent before the end of a connection", () => {
   const ended = { connection: 3 };
   const judgeTaken = (calls: readonly Forged[]) =>
