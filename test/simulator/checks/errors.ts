@@ -28,6 +28,8 @@ const RESTARTS = "clock_still: ";
 const PARTED = /^an old copy of shard \S+ is asked$/;
 /** A shard has lost its data while it gave a part of it to another one: see src/objects/shard/adoption.ts. */
 const FORGOTTEN = /^\S+ does not know of the attempt$/;
+/** A Directory tells that of the deployment which Hub it could not reach: see src/objects/channel/directory.ts. */
+const UNTOLD = /^\S+ has not answered$/;
 /** An object was given up: see src/base/in-time.ts. */
 const GIVEN_UP = /^no answer within \d+ ms$/;
 /** Of a life that is over nothing leaves, this error as little as anything else. */
@@ -62,7 +64,7 @@ function isExplained(error: unknown, hasReleases: boolean): boolean {
   if (error instanceof Error && error.name === OVER) return true;
   const text = textOf(error);
   if (OF_PLATFORM.includes(text) || text.startsWith(RESTARTS)) return true;
-  if ([GIVEN_UP, PARTED, FORGOTTEN].some((known) => known.test(text))) return true;
+  if ([GIVEN_UP, PARTED, FORGOTTEN, UNTOLD].some((known) => known.test(text))) return true;
   if (hasReleases && BETWEEN_RELEASES.some((known) => text.startsWith(known))) return true;
   const inner = OF_LANGUAGE.exec(text)?.[1];
   if (inner !== undefined && !OF_PLATFORM.some((known) => inner.startsWith(known))) return false;

@@ -10,10 +10,13 @@ export interface SeenToken {
   /** Whole seconds since the epoch, as all claims are. */
   readonly issuedAtS: number;
   readonly expiresAtS: number;
+  /** It is for all namespaces: those are revoked by a list of their own. */
+  readonly isForAll: boolean;
 }
 
-/** What is revoked: one token, or all that were issued before a moment. */
-export type Revoked = { readonly id: string } | { readonly issuedBeforeMs: number };
+/** What is revoked, of tokens for all namespaces or of those for one: one token, or all that were issued before a moment. */
+export type Revoked = Pick<SeenToken, "isForAll"> &
+  ({ readonly id: string } | { readonly issuedBeforeMs: number });
 
 /** A request with a token, or a revocation. */
 export type TokenOperation =
@@ -154,5 +157,7 @@ function allowedMs(openedAt: Moment | null, wasOpen: boolean): number {
   return wasOpen ? CLOSED_MS : TOLD_AGAIN_MS + CLOSED_MS;
 }
 
-const isOf = (of: Revoked, { id, issuedAtS }: SeenToken): boolean =>
-  "id" in of ? of.id === id : issuedAtS * 1000 < of.issuedBeforeMs;
+function isOf(of: Revoked, { id, issuedAtS, isForAll }: SeenToken): boolean {
+  if (of.isForAll !== isForAll) return false;
+  return "id" in of ? of.id === id : issuedAtS * 1000 < of.issuedBeforeMs;
+}

@@ -28,6 +28,8 @@ export interface PlantedFault {
   readonly losses?: number;
   /** One of them is lost for good, and an operator accepts that. */
   readonly acceptsLoss?: boolean;
+  /** Requests of the run, where it takes many to see the fault. */
+  readonly operations?: number;
   /** Calls at which faults happen often; none unless given. */
   readonly aims?: readonly string[];
   /** The first seed that finds it: see `plansFor`. It changes with the simulator. */
@@ -805,6 +807,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "const answer = await inTurns(begin());",
     workload: "listings",
     splits: SPLITS,
+    operations: 6000,
     seed: 15,
   },
   {
@@ -876,6 +879,22 @@ export const PLANTED: readonly PlantedFault[] = [
     losses: 1,
     acceptsLoss: true,
     seed: 1,
+  },
+  {
+    name: "tokens for all namespaces are looked for in the list of one",
+    module: "src/base/access.ts",
+    text: "token?.isForAll === true ? DEPLOYMENT : namespace;",
+    planted: "token?.isForAll === false ? DEPLOYMENT : namespace;",
+    workload: "tokens",
+    seed: 1,
+  },
+  {
+    name: "no namespace learns that tokens for all were revoked",
+    module: "src/objects/channel/directory.ts",
+    text: "await withTimeout(directoryStub(this.env, name).endConnections(list), DIRECTORY_TIMEOUT_MS);",
+    planted: "",
+    workload: "tokens",
+    seed: 15,
   },
   {
     name: "connections of revoked tokens go on",

@@ -11,7 +11,7 @@ export function* plansFor(fault: PlantedFault, first: number, count: number): Ge
     losses: fault.losses ?? 0,
     acceptsLoss: fault.acceptsLoss === true,
     aims: fault.aims ?? [],
-    operations: OPERATIONS,
+    operations: fault.operations ?? OPERATIONS,
     release: "today",
     hasFaults: fault.isCalm !== true,
   } as const;

@@ -1,6 +1,6 @@
 /**
- * Clients use tokens over HTTP and over WebSockets, while tokens expire and are revoked: one by one, and all that were issued before a
- * moment. The deployment lets everyone in, and checks each token that a request has. In the end every token is used again.
+ * Clients use tokens over HTTP and over WebSockets, for their namespace and for all, while tokens expire and are revoked: one by one,
+ * and all that were issued before a moment. The deployment lets everyone in, and checks each token that a request has. In the end every token is used again.
  */
 import { createHmac } from "node:crypto";
 import type { Plan } from "../campaign/plan.ts";
@@ -28,6 +28,9 @@ import { EDGE } from "./wire.ts";
 export const TOKEN_SECRET = "secret of simulated tokens";
 
 const SCOPES = ["read", "write", "publish", "subscribe"];
+const NAMESPACE = "default";
+/** Of tokens: for all namespaces. */
+const FOR_ALL_SHARE = 0.3;
 /** How long a token is valid, in seconds. The last ones outlive the run. */
 const TTL_S = { least: 5, most: 3000 };
 const NEW_SHARE = 0.2;
@@ -48,6 +51,8 @@ const REUSED_SHARE = 0.6;
 const END_SHARE = 0.05;
 /** Longer than any door or Hub may take to learn of a revocation, with all that may have gone wrong before. */
 const REST_MS = 320_000;
+/** No clock is so far behind, and in the end it is so long ago that tokens were revoked. */
+const OLD_S = 120;
 /** Each door reads the list again where that has failed: within a few requests. */
 const ROUNDS = 3;
 const ROUND_REQUESTS = 10;
@@ -69,8 +74,8 @@ export class Tokens implements Workload {
   readonly #tokens: SeenToken[] = [];
   #history!: History<TokenOperation, string>;
   readonly #opened = new Set<Opened>();
-  /** IDs that are listed as revoked in the end. */
-  #listed: ReadonlySet<string> | null = null;
+  /** IDs that are listed as revoked in the end, of tokens for one namespace and of those for all. */
+  readonly #listed = new Set<string>();
   #listedAt: Moment | null = null;
 
   constructor(plan: Plan) {
@@ -86,14 +91,14 @@ export class Tokens implements Workload {
     const { world, random, most } = client;
     for (let made = 0; made < most && !world.isClosing; made++) {
       await pause(client);
-      if (this.#canRevoke && random.chance(REVOKED_SHARE)) await this.#revoke(client);
+      if (this.#isToday && random.chance(REVOKED_SHARE)) await this.#revoke(client);
       else if (random.chance(HTTP_SHARE)) await this.#useOverHttp(client, this.#token(client));
       else await this.#useOverSocket(client);
     }
   }
 
-  /** Doors of the release before accept revoked tokens. */
-  get #canRevoke(): boolean {
+  /** Doors of the release before accept revoked tokens, and know none for all namespaces. */
+  get #isToday(): boolean {
     return this.#plan.release === "today";
   }
 
@@ -102,7 +107,8 @@ export class Tokens implements Workload {
     if (known.length > 0 && !random.chance(NEW_SHARE)) return random.pick(known);
     const issuedAtS = Math.floor(world.time.nowMs / 1000);
     const expiresAtS = issuedAtS + Math.round(random.skewed(TTL_S.least, TTL_S.most));
-    const token = { id: `token-${this.#tokens.length}`, issuedAtS, expiresAtS };
+    const isForAll = this.#isToday && random.chance(FOR_ALL_SHARE);
+    const token = { id: `token-${this.#tokens.length}`, issuedAtS, expiresAtS, isForAll };
     this.#tokens.push(token);
     return token;
   }
@@ -110,7 +116,9 @@ export class Tokens implements Workload {
   async #useOverHttp(client: Client, token: SeenToken): Promise<void> {
     const operation = { name: "use", token, openedAt: null } as const;
     const call = this.#begin(client, operation, null);
-    this.#end(call, await askHttp(client, { method: "POST", path: PATH, token, body: MESSAGE }));
+    const authorization = credentials(token);
+    const asked = { method: "POST", path: PATH, authorization, body: MESSAGE } as const;
+    this.#end(call, await askHttp(client, asked));
   }
 
   async #useOverSocket(client: Client): Promise<void> {
@@ -129,7 +137,7 @@ export class Tokens implements Workload {
       kind: "websocket",
       protocol: EDGE,
       connection: world.newConnection(),
-      subprotocols: ["throttr", `bearer.${signed(token)}`],
+      subprotocols: ["throttr", `bearer.${credentials(token)}`],
     } as const;
     const pipe = new Pipe(world, life, random, options, {
       readPush: (bytes, at) => {
@@ -155,16 +163,16 @@ export class Tokens implements Workload {
   async #revoke(client: Client): Promise<void> {
     const { world, life, random } = client;
     const token = this.#token(client);
-    const of = random.chance(ALL_SHARE)
+    const { isForAll } = token;
+    const what = random.chance(ALL_SHARE)
       ? { issuedBeforeMs: Math.floor(world.time.nowMs) }
       : { id: token.id };
-    const hasEnd = "id" in of && random.chance(WITH_END_SHARE);
-    const body = hasEnd ? { ...of, expiresAtMs: token.expiresAtS * 1000 } : of;
-    const call = this.#begin(client, { name: "revoke", of }, null);
-    this.#end(
-      call,
-      await askHttp(client, { method: "POST", path: REVOCATIONS, token: null, body }),
-    );
+    const hasEnd = "id" in what && random.chance(WITH_END_SHARE);
+    const body = hasEnd ? { ...what, expiresAtMs: token.expiresAtS * 1000 } : what;
+    const call = this.#begin(client, { name: "revoke", of: { ...what, isForAll } }, null);
+    const authorization = isForAll ? operators(world) : null;
+    const asked = { method: "POST", path: REVOCATIONS, authorization, body } as const;
+    this.#end(call, await askHttp(client, asked));
     if (!random.chance(STUBBORN_SHARE)) return;
     await life.settled(random.skewed(LATER_MS.least, LATER_MS.most), "pause", () => {});
     await this.#ask(client, this.#open(client, token));
@@ -186,15 +194,20 @@ export class Tokens implements Workload {
     const random = world.random.fork("finish of tokens");
     const client: Client = { world, life, random, number: -1, most: 0 };
     for (let round = 0; round < ROUNDS; round++) {
-      for (let i = 0; i < ROUND_REQUESTS; i++) await this.#useOverHttp(client, newest(world));
+      for (let i = 0; i < ROUND_REQUESTS; i++) {
+        await this.#useOverHttp(client, newest(world, false));
+        if (this.#isToday) await this.#useOverHttp(client, newest(world, true));
+      }
       await life.settled(ROUND_MS, "pause", () => {});
     }
     for (const token of this.#tokens) await this.#useOverHttp(client, token);
     for (const opened of this.#opened) await this.#ask(client, opened);
     for (const { pipe } of this.#opened) pipe.end();
-    if (!this.#canRevoke) return;
+    if (!this.#isToday) return;
     this.#listedAt = world.moments.now();
-    this.#listed = await listRevoked(client);
+    for (const authorization of [null, operators(world, OLD_S)]) {
+      for (const id of await listRevoked(client, authorization)) this.#listed.add(id);
+    }
   }
 
   check(world: World): readonly Violation[] {
@@ -204,28 +217,34 @@ export class Tokens implements Workload {
 
   /** A revocation that was answered stays listed until its token has expired. */
   #unlisted(): Violation[] {
-    const listed = this.#listed;
-    if (listed === null) return [];
+    const [listed, listedAt] = [this.#listed, this.#listedAt];
+    if (listedAt === null) return [];
     const expiryOf = new Map(this.#tokens.map(({ id, expiresAtS }) => [id, expiresAtS * 1000]));
     return this.#history.calls.flatMap(({ operation, outcome }) => {
       if (operation.name !== "revoke" || outcome !== ACCEPTED || !("id" in operation.of)) return [];
       const { id } = operation.of;
-      if (listed.has(id) || expiryOf.get(id)! <= this.#listedAt!.ms) return [];
+      if (listed.has(id) || expiryOf.get(id)! <= listedAt.ms) return [];
       return [{ promise: "Tokens", subject: id, message: "was revoked, and is not listed" }];
     });
   }
 }
 
 /** One more token, that nobody revokes. */
-function newest({ time }: World): SeenToken {
+function newest({ time }: World, isForAll: boolean): SeenToken {
   const issuedAtS = Math.floor(time.nowMs / 1000);
-  return { id: "last", issuedAtS, expiresAtS: issuedAtS + TTL_S.most };
+  return { id: "last", issuedAtS, expiresAtS: issuedAtS + TTL_S.most, isForAll };
+}
+
+/** What an operator of all namespaces sends: a token that was issued a while ago. */
+function operators(world: World, agoS = 0): string {
+  const token = newest(world, true);
+  return signed({ ...token, issuedAtS: token.issuedAtS - agoS }, ["admin"]);
 }
 
 interface Asked {
   readonly method: "GET" | "POST";
   readonly path: string;
-  readonly token: SeenToken | null;
+  readonly authorization: string | null;
   /** JSON, unless it is bytes. */
   readonly body?: object;
 }
@@ -246,10 +265,10 @@ async function askHttp(client: Client, asked: Asked): Promise<string | null> {
   }
 }
 
-async function send({ world, life, random }: Client, { method, path, token, body }: Asked) {
+async function send({ world, life, random }: Client, { method, path, authorization, body }: Asked) {
   world.operations++;
   const headers: Record<string, string> = {};
-  if (token !== null) headers["authorization"] = `Bearer ${signed(token)}`;
+  if (authorization !== null) headers["authorization"] = `Bearer ${authorization}`;
   const init = body === undefined ? {} : { body: bodyOf(body) };
   const request = new SimRequest(`${SERVER}${path}`, { method, headers, ...init });
   const { network } = world.cluster.site;
@@ -263,21 +282,24 @@ async function send({ world, life, random }: Client, { method, path, token, body
 const bodyOf = (body: object): Uint8Array | string =>
   body instanceof Uint8Array ? body : JSON.stringify(body);
 
-async function listRevoked(client: Client): Promise<ReadonlySet<string>> {
-  const response = await send(client, {
-    method: "GET",
-    path: REVOCATIONS,
-    token: null,
-  });
+/** @param authorization of an operator of all namespaces, whose list it is; null for that of the namespace */
+async function listRevoked(client: Client, authorization: string | null): Promise<string[]> {
+  const response = await send(client, { method: "GET", path: REVOCATIONS, authorization });
   const { tokens } = (await response.json()) as { readonly tokens: readonly { id: string }[] };
-  return new Set(tokens.map(({ id }) => id));
+  return tokens.map(({ id }) => id);
 }
 
 const encoded = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-/** The token as its bearer sends it: a JWT, HS256. */
-function signed({ id, issuedAtS, expiresAtS }: SeenToken): string {
-  const claims = { ns: "default", scopes: SCOPES, jti: id, iat: issuedAtS, exp: expiresAtS };
+/** What the bearer of a token sends: one for all namespaces has the name of one behind it. */
+const credentials = (token: SeenToken): string =>
+  token.isForAll ? `${signed(token)}~${NAMESPACE}` : signed(token);
+
+/** A JWT, HS256. */
+function signed(token: SeenToken, scopes = SCOPES): string {
+  const { id, issuedAtS, expiresAtS, isForAll } = token;
+  const ns = isForAll ? "*" : NAMESPACE;
+  const claims = { ns, scopes, jti: id, iat: issuedAtS, exp: expiresAtS };
   const text = `${encoded({ alg: "HS256", typ: "JWT" })}.${encoded(claims)}`;
   return `${text}.${createHmac("sha256", TOKEN_SECRET).update(text).digest("base64url")}`;
 }

@@ -4,7 +4,6 @@ import type { Moment } from "../../simulator/checks/history.ts";
 import {
   ACCEPTED,
   checkTokens,
-  type Revoked,
   type SeenToken,
   type TokenCall,
   type TokenOperation,
@@ -15,7 +14,7 @@ import {
 const at = (ms: number): Moment => ({ tick: ms, ms });
 
 /** Of the first thousand seconds. */
-const TOKEN: SeenToken = { id: "a", issuedAtS: 0, expiresAtS: 1000 };
+const TOKEN: SeenToken = { id: "a", issuedAtS: 0, expiresAtS: 1000, isForAll: false };
 const CALM: TokenTerms = { hasFaults: false, unread: [] };
 const FAULTY: TokenTerms = { ...CALM, hasFaults: true };
 const WORK_MS = 10;
@@ -30,8 +29,12 @@ const use = (ms: number, outcome: string): TokenCall =>
   call({ name: "use", token: TOKEN, openedAt: null }, ms, outcome);
 const useOver = (openedMs: number, ms: number): TokenCall =>
   call({ name: "use", token: TOKEN, openedAt: at(openedMs) }, ms, ACCEPTED);
-const revoke = (ms: number, of: Revoked = { id: "a" }, outcome = ACCEPTED): TokenCall =>
-  call({ name: "revoke", of }, ms, outcome);
+const revoke = (
+  ms: number,
+  what: { id: string } | { issuedBeforeMs: number } = { id: "a" },
+  outcome = ACCEPTED,
+  isForAll = false,
+): TokenCall => call({ name: "revoke", of: { ...what, isForAll } }, ms, outcome);
 
 const check = (calls: readonly TokenCall[], terms = CALM): string =>
   checkTokens(calls, terms)
@@ -55,6 +58,12 @@ describe("the checker of tokens", () => {
     const calls = [use(1_050_000, ACCEPTED), use(950_000, "token_expired")];
     expect(check(calls, FAULTY)).toBe("");
     expect(check([use(1_070_000, ACCEPTED)], FAULTY)).not.toBe("");
+  });
+
+  it("takes a revocation of tokens for all namespaces for none of those for one", () => {
+    const forAll = revoke(0, { id: "a" }, ACCEPTED, true);
+    expect(check([forAll, use(200_000, ACCEPTED)])).toBe("");
+    expect(check([forAll, use(200_000, "token_revoked")])).toContain("nobody has revoked it");
   });
 
   it("leaves a minute open after a revocation, in which doors learn of it", () => {
