@@ -30,12 +30,13 @@ const prefixes = v.optional(
   v.pipe(
     v.array(
       v.pipe(
-        v.string(),
+        v.string("expected texts"),
         v.transform((prefix) => encoder.encode(prefix)),
-        v.maxLength(PREFIX_BYTES_MAX, `expected a prefix of at most ${PREFIX_BYTES_MAX} bytes`),
+        v.maxLength(PREFIX_BYTES_MAX, `expected at most ${PREFIX_BYTES_MAX} bytes in each`),
       ),
+      "expected a list",
     ),
-    v.maxLength(PREFIXES_MAX, `expected at most ${PREFIXES_MAX} prefixes`),
+    v.maxLength(PREFIXES_MAX, `expected at most ${PREFIXES_MAX}`),
   ),
   [],
 );
@@ -49,34 +50,34 @@ export const namespaceName = (field: string) =>
 
 /** The rights in a token's claims. */
 const grantFields = {
-  scopes: v.array(
-    v.picklist(SCOPE_NAMES, `scopes: expected ${SCOPE_NAMES.join(", ")}`),
-    "scopes: expected a list",
-  ),
+  scopes: v.array(v.picklist(SCOPE_NAMES, `expected ${SCOPE_NAMES.join(", ")}`), "expected a list"),
   keyPrefixes: prefixes,
   channelPrefixes: prefixes,
 };
 
-const EXP_EXPECTED = "exp: expected seconds since the epoch";
+const SECONDS = "expected seconds since the epoch";
 
 /**
  * The claims that are read. Others are allowed and ignored: an issuer may add its own. `exp` is not optional: a
  * token that is revoked stays listed until then.
  */
-const claimsSchema = v.object({
-  ns: v.pipe(
-    v.string("ns: expected a namespace"),
-    v.regex(
-      /^(?:\*|[\w.-]{1,64})$/,
-      "ns: expected 1 to 64 letters, digits, dots, dashes or underscores, or * for all namespaces",
+const claimsSchema = v.object(
+  {
+    ns: v.pipe(
+      v.string("expected a namespace"),
+      v.regex(
+        /^(?:\*|[\w.-]{1,64})$/,
+        "expected 1 to 64 letters, digits, dots, dashes or underscores, or * for all namespaces",
+      ),
     ),
-  ),
-  exp: v.pipe(v.number(EXP_EXPECTED), v.finite(EXP_EXPECTED)),
-  iat: v.optional(v.number("iat: expected seconds since the epoch")),
-  nbf: v.optional(v.number("nbf: expected seconds since the epoch")),
-  jti: v.optional(v.unknown()),
-  ...grantFields,
-});
+    exp: v.pipe(v.number(SECONDS), v.finite(SECONDS)),
+    iat: v.optional(v.number(SECONDS)),
+    nbf: v.optional(v.number(SECONDS)),
+    jti: v.optional(v.unknown()),
+    ...grantFields,
+  },
+  "missing",
+);
 
 /** Makes an access from a grant. */
 function accessOf(
@@ -293,5 +294,8 @@ function assertCurrent(claims: Pick<Claims, "exp" | "nbf" | "iat">): void {
 function parseClaims(payload: unknown): v.InferOutput<typeof claimsSchema> {
   const result = v.safeParse(claimsSchema, payload);
   if (result.success) return result.output;
-  throw new ThrottrError("token_invalid", result.issues.map(({ message }) => message).join("; "));
+  const faults = result.issues.map(
+    ({ path, message }) => `${path?.[0].key ?? "claims"}: ${message}`,
+  );
+  throw new ThrottrError("token_invalid", faults.join("; "));
 }

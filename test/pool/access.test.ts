@@ -51,6 +51,28 @@ describe("over HTTP", () => {
   });
 
   it.each([
+    ["without a namespace", { ns: undefined }, "ns: missing"],
+    ["without an end", { exp: undefined }, "exp: missing"],
+    ["without scopes", { scopes: undefined }, "scopes: missing"],
+    ["with an end in text", { exp: "soon" }, "exp: expected seconds since the epoch"],
+    ["with a prefix in place of a list", { keyPrefixes: "a:" }, "keyPrefixes: expected a list"],
+    ["with a number as a prefix", { channelPrefixes: [7] }, "channelPrefixes: expected texts"],
+    [
+      "with a prefix too long",
+      { channelPrefixes: ["x".repeat(256)] },
+      "channelPrefixes: expected at most 255 bytes in each",
+    ],
+    [
+      "with two wrong claims",
+      { exp: undefined, keyPrefixes: Array.from({ length: 17 }, () => "a:") },
+      "exp: missing; keyPrefixes: expected at most 16",
+    ],
+  ])("the refusal of a token names the wrong claim: %s", async (_, claims, detail) => {
+    const response = await get("/v1/access", await bearerOf(claims as object));
+    expect(await problemOf(response)).toMatchObject({ code: "token_invalid", detail });
+  });
+
+  it.each([
     ["alg none", `${btoa('{"alg":"none","typ":"JWT"}')}.${btoa('{"ns":"x"}')}.`],
     ["garbage", "garbage"],
     ["two dots", ".."],
