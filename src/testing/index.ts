@@ -55,7 +55,7 @@ export interface TestServer extends AsyncDisposable {
    * await server.client.get("session"); // null
    */
   advance(ms: number): Promise<void>;
-  /** Ends client and server; what was stored is gone. */
+  /** Ends client and server; what was stored is gone. A further call changes nothing. */
   close(): Promise<void>;
 }
 
@@ -79,10 +79,13 @@ export async function startThrottr(options: TestServerOptions = {}): Promise<Tes
   const { href: url } = await runtime.unsafeGetDirectURL(WORKER_NAME);
   const { token } = options;
   const client = new ThrottrClient(http(url, token === undefined ? {} : { token }));
-  const close = async (): Promise<void> => {
+  const end = async (): Promise<void> => {
     await client.close();
     await runtime.dispose();
   };
+  let ending: Promise<void> | undefined;
+  // Miniflare 4 throws when it is ended a second time, as at the end of a block with `await using` that has closed the server.
+  const close = async (): Promise<void> => await (ending ??= end());
   return {
     url,
     client,

@@ -67,6 +67,12 @@ describe("the testing helper", () => {
     expect(await upgradeHead(server.url, "/throttr/7.3/uint64", evil)).toContain(" 421 ");
   });
 
+  it("the testing helper's server may be closed twice, as at the end of a block that has closed it", async () => {
+    await using closed = await startThrottr();
+    await Promise.all([closed.close(), closed.close()]);
+    await closed.close();
+  });
+
   it("the testing helper's server can be a Worker beside another", async () => {
     const mine = {
       name: "mine",
