@@ -4,6 +4,7 @@
  *
  * Everything that only a process has is here: signals, a closed pipe, the exit code. The rest takes it from `Host`.
  */
+import { deploy, STAND_ALONE } from "../base/deployment.ts";
 import { endWithoutReaders, endWithReader } from "./closed-output.ts";
 import { Clients } from "./connection.ts";
 import { ExitCode } from "./exit-code.ts";
@@ -14,6 +15,8 @@ import { carryOut } from "./program.ts";
 
 // Before anything else runs: modules that were imported above use it in functions only.
 completeLanguage();
+// The servers that it checks, starts and deploys are Workers of their own: their variables have no prefix.
+deploy(STAND_ALONE);
 
 endWithReader(process);
 

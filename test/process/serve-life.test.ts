@@ -327,6 +327,16 @@ it("a server refuses to start without a secret, and says how to give one", async
   expect(existsSync(data)).toBe(false);
 });
 
+it("a server refuses to start with a port that can't be read, by the name of the variable without a prefix", async () => {
+  const server = start(["--data", freshFolder(), "--tcp", "9000=8@a"], {
+    TOKEN_SECRET: "a secret",
+  });
+  expect(await server.exited).toBe(2);
+  expect(server.errors).toContain(
+    '"code":"config_invalid","message":"TCP_PORTS: 9000=8@a: expected ',
+  );
+});
+
 it("a server answers health checks, and leaves nothing in the folder for temporary files", async () => {
   const data = freshFolder();
   const temporary = freshFolder();
