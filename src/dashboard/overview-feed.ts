@@ -3,7 +3,7 @@
  * received stays for the next visit to the screen, so that the chart goes on.
  */
 import { ThrottrError } from "../client/index.ts";
-import type { Overview } from "../wire/overview.ts";
+import type { Overview, Rate } from "../wire/overview.ts";
 import type { Point } from "./last-hour.ts";
 import { ratesBetween, Slots, type Totals } from "./rates.ts";
 import { learnClock } from "./server-clock.ts";
@@ -50,8 +50,6 @@ const NOTHING: Feed = {
 export const feedStore = new Store<Feed>(NOTHING);
 
 let slots = new Slots(LINES_MAX);
-let byName: Totals | null = null;
-let inAll: Totals | null = null;
 let lookedAtBy: Session | null = null;
 
 /** Follows the overview until the signal. Samples of before stay, unless they are of another session. */
@@ -122,36 +120,53 @@ function readOverview(data: string): Overview | null {
 
 function show(overview: Overview): void {
   learnClock(overview.atMs);
-  const { atMs, requests, readBytes, writeBytes, limits } = overview;
-  const nowByName = { atMs, totals: totalsOf(requests.byName) };
-  const nowInAll = {
-    atMs,
-    totals: {
-      requests: requests.total,
-      readBytes: readBytes.total,
-      writeBytes: writeBytes.total,
-      allowed: limits.allowed.total,
-      refused: limits.refused.total,
-    },
-  };
-  const nameRates = ratesBetween(byName, nowByName);
-  const rates = ratesBetween(inAll, nowInAll) as Feed["rates"];
-  byName = nowByName;
-  inAll = nowInAll;
-  if (nameRates !== null) slots.assign(nameRates);
-  const sample = { atMs, values: nameRates === null ? null : slots.valuesOf(nameRates) };
+  const before = feedStore.value.overview;
+  const byName = ratesOf(before, overview, ({ requests }) => requests.byName);
+  if (byName !== null) slots.assign(byName);
+  const sample = { atMs: overview.atMs, values: byName && slots.valuesOf(byName) };
   update({
     status: "live",
     overview,
-    rates,
+    rates: ratesOf(before, overview, figuresInAll) as Feed["rates"],
     samples: [...feedStore.value.samples, sample].slice(-SAMPLES_MAX),
     names: [...slots.names],
     error: null,
   });
 }
 
-const totalsOf = (byName: Overview["requests"]["byName"]): Record<string, number> =>
-  Object.fromEntries(Object.entries(byName).map(([name, { total }]) => [name, total]));
+type Figures = Readonly<Record<string, Rate>>;
+
+const figuresInAll = ({ requests, readBytes, writeBytes, limits }: Overview): Figures => {
+  const { allowed, refused } = limits;
+  return { requests, readBytes, writeBytes, allowed, refused };
+};
+
+/** Per second since the last look; null where the two say nothing. */
+function ratesOf(
+  before: Overview | null,
+  now: Overview,
+  figuresOf: (overview: Overview) => Figures,
+): Record<string, number> | null {
+  // The totals of an object that did not answer, and does again, would look like requests.
+  if (before === null || silentIn(before) !== silentIn(now)) return null;
+  return ratesBetween(totalsOf(before, figuresOf), totalsOf(now, figuresOf));
+}
+
+const totalsOf = (overview: Overview, figuresOf: (overview: Overview) => Figures): Totals => ({
+  atMs: overview.atMs,
+  totals: Object.fromEntries(
+    Object.entries(figuresOf(overview)).map(([name, { total }]) => [name, total]),
+  ),
+});
+
+/** The objects that did not answer, as text. */
+const silentIn = ({ shards, hubs }: Overview): string =>
+  JSON.stringify([
+    shards.filter(({ isUnreachable }) => isUnreachable).map(({ shard }) => shard),
+    hubs
+      .filter(({ isUnreachable }) => isUnreachable)
+      .map(({ location, index }) => [location, index]),
+  ]);
 
 function update(part: Partial<Feed>): void {
   feedStore.set({ ...feedStore.value, ...part });
@@ -160,8 +175,6 @@ function update(part: Partial<Feed>): void {
 function forget(session: Session): void {
   lookedAtBy = session;
   slots = new Slots(LINES_MAX);
-  byName = null;
-  inAll = null;
   feedStore.set(NOTHING);
 }
 

@@ -1,16 +1,23 @@
-/** How the dashboard follows the overview: when it asks again after a stream has ended, or while the page was hidden. */
+/**
+ * How the dashboard follows the overview: when it asks again after a stream has ended, or while the page was hidden, and what
+ * happens in a second.
+ */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Session } from "../../src/dashboard/session.ts";
 
-const TOTAL = { total: 0 };
+const NOTHING = { total: 0, perMinute: 0 };
 const OVERVIEW = {
   atMs: 1,
-  requests: { ...TOTAL, byName: {} },
-  readBytes: TOTAL,
-  writeBytes: TOTAL,
-  limits: { allowed: TOTAL, refused: TOTAL },
+  requests: { ...NOTHING, byName: {} },
+  readBytes: NOTHING,
+  writeBytes: NOTHING,
+  limits: { allowed: NOTHING, refused: NOTHING },
+  shards: [],
+  hubs: [],
 };
-const EVENT = new TextEncoder().encode(`data: ${JSON.stringify(OVERVIEW)}\n\n`);
+const eventOf = (overview: object): Uint8Array =>
+  new TextEncoder().encode(`data: ${JSON.stringify(overview)}\n\n`);
+const EVENT = eventOf(OVERVIEW);
 
 class Page extends EventTarget {
   hidden = false;
@@ -105,4 +112,53 @@ describe("the feed of the overview", () => {
     }
     expect([counts[0], counts[2], counts[6], counts[14], counts[29]]).toEqual([2, 3, 4, 5, 6]);
   });
+
+  /** What the feed says of each second, one event after the other. */
+  async function secondsOf(
+    events: readonly { total: number; perMinute?: number; shards?: object[]; hubs?: object[] }[],
+  ): Promise<{ inAll: number | null; byName: readonly number[] | null }[]> {
+    const stream = new TransformStream<Uint8Array, Uint8Array>();
+    const writer = stream.writable.getWriter();
+    answer = (signal) => {
+      signal.addEventListener("abort", () => void writer.abort(signal.reason));
+      return new Response(stream.readable);
+    };
+    await follow();
+    const { feedStore } = await import("../../src/dashboard/overview-feed.ts");
+    const seconds = [];
+    for (const [i, { total, perMinute = 0, shards = [], hubs = [] }] of events.entries()) {
+      const rate = { total, perMinute };
+      const requests = { ...rate, byName: { query: rate } };
+      void writer.write(eventOf({ ...OVERVIEW, atMs: 1000 * i, requests, shards, hubs }));
+      await vi.advanceTimersByTimeAsync(0);
+      const { rates, samples } = feedStore.value;
+      const byName = samples.at(-1)!.values?.slice(0, 1) ?? null;
+      seconds.push({ inAll: rates && rates.requests, byName });
+    }
+    return seconds;
+  }
+
+  const shardOf = (isUnreachable: boolean, reportedAtMs: number | null = null): object =>
+    isUnreachable
+      ? { shard: "0", isUnreachable, code: "timeout" }
+      : { shard: "0", isUnreachable, reportedAtMs };
+
+  it.each([
+    ["shard", (isUnreachable: boolean) => ({ shards: [shardOf(isUnreachable)] })],
+    ["Hub", (isUnreachable: boolean) => ({ hubs: [{ location: "MAD", index: 0, isUnreachable }] })],
+  ])(
+    "totals of a %s that did not answer for a second are not taken for requests",
+    async (_, objects) => {
+      const seconds = await secondsOf([
+        { total: 1000, ...objects(false) },
+        { total: 1010, ...objects(false) },
+        { total: 10, ...objects(true) },
+        { total: 15, ...objects(true) },
+        { total: 1030, ...objects(false) },
+        { total: 1040, ...objects(false) },
+      ]);
+      expect(seconds.map(({ inAll }) => inAll)).toEqual([null, 10, null, 5, null, 10]);
+      expect(seconds.map(({ byName }) => byName)).toEqual([null, [10], null, [5], null, [10]]);
+    },
+  );
 });
