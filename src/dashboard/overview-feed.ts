@@ -13,6 +13,7 @@ import { failureOf, type Session } from "./session.ts";
 import { Store } from "./store.ts";
 
 const INTERVAL_MS = 1000;
+const MINUTE_S = 60;
 /** The last three minutes of the chart, one sample a second. */
 const SAMPLES_MAX = 180;
 /** Lines of the chart, beside the one for all other types. */
@@ -147,6 +148,12 @@ function ratesOf(
   now: Overview,
   figuresOf: (overview: Overview) => Figures,
 ): Record<string, number> | null {
+  // Of shards that report once a minute, totals stand still between two looks, or have grown by all of a minute.
+  if (now.shards.some((shard) => !shard.isUnreachable && shard.reportedAtMs !== null)) {
+    return Object.fromEntries(
+      Object.entries(figuresOf(now)).map(([name, { perMinute }]) => [name, perMinute / MINUTE_S]),
+    );
+  }
   // The totals of an object that did not answer, and does again, would look like requests.
   if (before === null || silentIn(before) !== silentIn(now)) return null;
   return ratesBetween(totalsOf(before, figuresOf), totalsOf(now, figuresOf));

@@ -161,4 +161,15 @@ describe("the feed of the overview", () => {
       expect(seconds.map(({ byName }) => byName)).toEqual([null, [10], null, [5], null, [10]]);
     },
   );
+
+  it("requests of shards that report once a minute are those of their last minute, not all in the second of the report", async () => {
+    const shards = [shardOf(false, 1)];
+    const seconds = await secondsOf([
+      { total: 1000, perMinute: 120, shards },
+      { total: 1000, perMinute: 120, shards },
+      { total: 1180, perMinute: 180, shards },
+    ]);
+    expect(seconds.map(({ inAll }) => inAll)).toEqual([2, 2, 3]);
+    expect(seconds.map(({ byName }) => byName)).toEqual([[2], [2], [3]]);
+  });
 });
