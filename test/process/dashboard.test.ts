@@ -118,7 +118,7 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
     } finally {
       clearInterval(load);
     }
-    await see(page.locator(".tile"), /^[\d,]+ since start$/);
+    await see(page.locator(".tile"), /^[\d,]+ in all$/);
     await eventually(
       async () => await page.locator("table[aria-label=Shards] tbody tr").count(),
     ).toBe(1);

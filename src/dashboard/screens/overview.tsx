@@ -85,7 +85,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
             <Tile
               name="Requests per second"
               figure={rates && formatRate(rates.requests)}
-              note={overview && `${formatTile(overview.requests.total)} since start`}
+              note={overview && `${formatTile(overview.requests.total)} in all`}
               isMain
             />
             <Tile
