@@ -67,9 +67,11 @@ function checked(parse: () => TcpPort[]): TcpPort[] {
     const ports = parse();
     for (const { port, spoken, namespace } of ports) {
       if (namespace === null) continue;
-      const { issues } = v.safeParse(namespaceName("behind the @"), namespace);
+      const { issues } = v.safeParse(namespaceName, namespace);
       if (issues !== undefined)
-        throw new TcpPortError(`${port}=${spoken}@${namespace}: ${issues[0].message}`);
+        throw new TcpPortError(
+          `${port}=${spoken}@${namespace}: behind the @: ${issues[0].message}`,
+        );
     }
     return ports;
   } catch (error) {

@@ -41,12 +41,18 @@ const prefixes = v.optional(
   [],
 );
 
-/** @param field the field with the name, for messages */
-export const namespaceName = (field: string) =>
-  v.pipe(
-    v.string(`${field}: expected a namespace`),
-    v.regex(NAMESPACE, `${field}: expected 1 to 64 letters, digits, dots, dashes or underscores`),
-  );
+/** The name of a namespace; what a message is about stands before it. */
+export const namespaceName = v.pipe(
+  v.string("expected a namespace"),
+  v.regex(NAMESPACE, "expected 1 to 64 letters, digits, dots, dashes or underscores"),
+);
+
+/** @throws ThrottrError `token_invalid` */
+function parseNamespace(name: string): string {
+  const result = v.safeParse(namespaceName, name);
+  if (result.success) return result.output;
+  throw new ThrottrError("token_invalid", `namespace: ${result.issues[0].message}`);
+}
 
 /** The rights in a token's claims. */
 const grantFields = {
@@ -171,9 +177,7 @@ function namespaceNamed({ ns }: Pick<Claims, "ns">, name: string): string {
       `the token is for one namespace, so send it without ${NAMED} and a name: only a token for all namespaces has that`,
     );
   }
-  const result = v.safeParse(namespaceName("namespace"), name);
-  if (!result.success) throw new ThrottrError("token_invalid", result.issues[0].message);
-  return result.output;
+  return parseNamespace(name);
 }
 
 /** Whether the caller may list namespaces, and choose one for each request. */
@@ -212,9 +216,7 @@ function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access
       `${OPEN_NAMESPACE}NAME instead of a token needs a server with ${variableName("ACCESS")}=open and ${variableName("OPEN_NAMESPACES")}=any, as npm start sets them`,
     );
   }
-  const result = v.safeParse(namespaceName("namespace"), name);
-  if (!result.success) throw new ThrottrError("token_invalid", result.issues[0].message);
-  return { ...OPEN_ACCESS, namespace: result.output };
+  return { ...OPEN_ACCESS, namespace: parseNamespace(name) };
 }
 
 /** @throws ThrottrError `access_not_configured` if the deployment has neither a secret nor ACCESS=open */

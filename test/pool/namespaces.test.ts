@@ -204,6 +204,14 @@ describe("figures of all namespaces", () => {
     expect((await get("/metrics?namespace=*", await bearerOf({ ns: names[0]! }))).status).toBe(403);
   });
 
+  it("the refusal of an invalid name to begin behind names the parameter once", async () => {
+    const headers = await bearerOf({ ns: "*", scopes: ["admin"] });
+    const response = await get("/metrics?namespace=*&after=a/b", headers);
+    expect(((await response.json()) as { detail: string }).detail).toMatch(
+      /^after: expected 1 to /,
+    );
+  });
+
   it("a namespace whose Directory fails leaves the others in a scrape", async () => {
     const [broken, whole] = [freshName(), freshName()];
     for (const ns of [broken, whole]) await insert(await callsOf(ns));

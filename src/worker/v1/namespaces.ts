@@ -48,7 +48,7 @@ const namespacesAnswer = v.strictObject({
 /** The query of `/metrics` for all namespaces. */
 export const allMetricsQuery = v.strictObject({
   namespace: v.literal("*", "expected * for all namespaces; for one, send its token"),
-  after: v.optional(namespaceName("after")),
+  after: v.optional(namespaceName),
 });
 
 const overviewQuery = v.strictObject({
