@@ -12,6 +12,9 @@ const OUTSIDE = [
   /^rate-limiter-flexible\//,
 ];
 
+/** Where plugins take long, as on a busy machine, nothing is wrong: the bundler would warn of it at length. */
+const checks = { bundlerTimings: false };
+
 /** The server, one file without dependencies. Both of its builds are made with these. */
 const SERVER = {
   platform: "browser",
@@ -19,6 +22,7 @@ const SERVER = {
   tsconfig: "tsconfig.worker.json",
   dts: false,
   minify: true,
+  checks,
   // Durable Objects and entrypoints are found by the names of their classes.
   outputOptions: { keepNames: true, sourcemapExcludeSources: true },
   deps: {
@@ -79,6 +83,7 @@ const EMBEDDED = {
 const DECLARATIONS = {
   dts: { generator: "tsgo", emitDtsOnly: true },
   suppressWarnings: /TypeScript 7\.0/,
+  checks,
 } as const;
 
 export default defineConfig([
@@ -87,6 +92,7 @@ export default defineConfig([
     // One build, so that an error of the server is an instance of the client's class, too.
     entry: { ...LIBRARY, ...EMBEDDED },
     plugins: [pageModules],
+    checks,
     // Declarations have the comments; in the code, bundlers would keep them as a part of each Worker.
     outputOptions: { comments: { legal: true, annotation: true, jsdoc: false } },
     platform: "neutral",
@@ -140,6 +146,7 @@ export default defineConfig([
   {
     name: "cli",
     entry: { cli: "src/cli/main.ts" },
+    checks,
     platform: "node",
     target: "node20",
     tsconfig: "tsconfig.node.json",
