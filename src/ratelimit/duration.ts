@@ -45,7 +45,7 @@ export function windowMsOf({ windowMs, window }: Window, path: string): number {
   }
   const expected =
     windowMs === undefined
-      ? 'expected a number and one of ms, s, m, h, d, such as "10 s"'
+      ? 'expected a number and one of ms, s, m, h, d, such as "10 s"; milliseconds are windowMs'
       : "expected either window or windowMs";
   throw new RateLimitError("window_invalid", `${path}window`, expected, window);
 }

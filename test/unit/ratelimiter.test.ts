@@ -116,6 +116,11 @@ describe("strategies", () => {
     });
   });
 
+  it("a window that is a number in place of text is refused with the name of the field for milliseconds", () => {
+    const options = { limit: 1, window: 60_000 } as unknown as WindowOptions;
+    expect(() => fixedWindow(options)).toThrow(/milliseconds are windowMs, got 60000$/);
+  });
+
   const wrong: [string, () => unknown, string, string][] = [
     ["burst", () => tokenBucket({ burst: 0, rate: 1 }), "burst_invalid", "burst"],
     ["rate", () => leakyBucket({ burst: 1, rate: Infinity }), "rate_invalid", "rate"],
