@@ -121,6 +121,11 @@ export class LimitFigures {
     return { hottest: this.#hottest.rows(), mostRefused: this.#mostRefused.rows() };
   }
 
+  /** Totals of all limiters together. */
+  get all(): Readonly<Float64Array> {
+    return this.#counts.totals.subarray(0, LIMIT_COUNTS);
+  }
+
   snapshot(): LimitTotals {
     return this.#totalsIn(this.#counts.totals);
   }

@@ -76,8 +76,13 @@ export class StoredCounts {
   /** Something was counted that no row has. */
   get hasChanges(): boolean {
     if (!this.#isCounting) return false;
-    // Decisions of limits come with requests.
-    return this.#isLost || this.#tally.totals.some((total, i) => total !== this.#stored[i]);
+    const decided = this.#storedLimits.get("") ?? NO_DECISIONS;
+    return (
+      this.#isLost ||
+      this.#tally.totals.some((total, i) => total !== this.#stored[i]) ||
+      // Those of several limits together come with no request that a shard counts.
+      this.#limits?.all.some((total, i) => total !== decided[i]) === true
+    );
   }
 
   /** What a commit takes along: null mostly, as counts are to be a small part of the journal. */

@@ -125,6 +125,23 @@ describe("stored counts", () => {
     expect(taken).toHaveLength(17 + rowBytes("") + rowBytes("api") + rowBytes("login") + 2 * 9);
   });
 
+  it("decisions that no request of the shard has brought go with the next commit: those of several limits together", () => {
+    const source = new LimitFigures({ low: 1, high: 2 });
+    const stored = new StoredCounts(new Tally(), source, true);
+    const decide = (): void => source.countDecisions(true, 1, 1, bytesOf("api:ada"), 0, 7);
+    decide();
+    const taken = [stored.take(NOW_MS)];
+    expect(stored.hasChanges).toBe(false);
+    decide();
+    taken.push(stored.take(NOW_MS + MINUTE_MS));
+    const restored = new LimitFigures({ low: 1, high: 2 });
+    const restarted = new StoredCounts(new Tally(), restored, true);
+    for (const counts of taken) restarted.restore(counts ?? new Uint8Array(0));
+    restarted.begin(NOW_MS + MINUTE_MS);
+    expect([...restored.snapshot().counts]).toEqual([...source.snapshot().counts]);
+    expect(restarted.hasChanges).toBe(false);
+  });
+
   it("the first commit of an instance takes counts, and then about 100 bytes of them go with the commits of a second", () => {
     const engine = engineOf();
     let bytes = 0;
