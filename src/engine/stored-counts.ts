@@ -14,7 +14,12 @@ import { binaryBytes, binaryString, ByteWriter } from "../wire/bytes.ts";
 import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
 import { LIMIT_COUNTS, LIMIT_OUTCOMES, type LimitFigures } from "./limit-figures.ts";
 import type { Tally } from "./tally.ts";
-import { COUNTS_PAUSE_MS_MAX, COUNTS_PAUSE_MS_MIN, COUNTS_PAUSE_MS_PER_BYTE } from "./sizes.ts";
+import {
+  COUNTS_PAUSE_MS_MAX,
+  COUNTS_PAUSE_MS_MIN,
+  COUNTS_PAUSE_MS_PER_BYTE,
+  LIMIT_NAMES_MAX,
+} from "./sizes.ts";
 
 const VERSION = 1;
 const HEADER_BYTES = 17;
@@ -64,9 +69,10 @@ export class StoredCounts {
   begin(nowMs: number): void {
     this.#sinceMs ??= nowMs;
     if (!this.#isCounting || this.#limits === null) return;
-    const names = [...this.#storedLimits.keys()].filter(
-      (name) => !ROWS_BEFORE_NAMES.includes(name),
-    );
+    // Rows may have more names than there ever were at once: those without a row had lost it before the others changed last.
+    const names = [...this.#storedLimits.keys()]
+      .filter((name) => !ROWS_BEFORE_NAMES.includes(name))
+      .slice(-LIMIT_NAMES_MAX);
     const rows = [...ROWS_BEFORE_NAMES, ...names].map(
       (name) => this.#storedLimits.get(name) ?? NO_DECISIONS,
     );
@@ -149,6 +155,8 @@ export class StoredCounts {
     const restored = Array.from({ length: LIMIT_OUTCOMES }, (_, i) =>
       view.getFloat64(totalsAt + 8 * i, true),
     ).concat(hasLocal ? view.getFloat64(end + 1, true) : 0);
+    // The one that changed last is the last.
+    this.#storedLimits.delete(name);
     this.#storedLimits.set(
       name,
       stored.map((total, i) => Math.max(total, restored[i]!)),

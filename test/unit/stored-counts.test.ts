@@ -10,6 +10,7 @@ import {
   ROW_HEADER_BYTES,
 } from "../../src/engine/image.ts";
 import { LimitFigures } from "../../src/engine/limit-figures.ts";
+import { LIMIT_NAMES_MAX } from "../../src/engine/sizes.ts";
 import { StoredCounts } from "../../src/engine/stored-counts.ts";
 import { countsAt, Tally, TALLY_READ_BYTES, TALLY_YRMCDS_RELEASE } from "../../src/engine/tally.ts";
 import { Command } from "../../src/wire/edge/command.ts";
@@ -140,6 +141,35 @@ describe("stored counts", () => {
     restarted.begin(NOW_MS + MINUTE_MS);
     expect([...restored.snapshot().counts]).toEqual([...source.snapshot().counts]);
     expect(restarted.hasChanges).toBe(false);
+  });
+
+  it("limiters that had no row any more take none from those in use when all come back, and count for no others", () => {
+    const rows: Uint8Array[] = [];
+    const instance = (): { figures: LimitFigures; stored: StoredCounts } => {
+      const figures = new LimitFigures({ low: 1, high: 2 });
+      const stored = new StoredCounts(new Tally(), figures, true);
+      for (const counts of rows) stored.restore(counts);
+      return { figures, stored };
+    };
+    const first = instance();
+    first.stored.begin(NOW_MS);
+    const decide = (name: string): void =>
+      first.figures.countDecisions(true, 1, 1, bytesOf(`${name}:ada`), 0, name.length + 4);
+    // More than an hour later, limiters that are not in use any more give their rows to others.
+    for (const [i, prefix] of ["old", "new"].entries()) {
+      const nowMs = NOW_MS + i * 61 * MINUTE_MS;
+      first.figures.turn(nowMs);
+      for (let row = 0; row < LIMIT_NAMES_MAX; row++) decide(`${prefix}${row}`);
+      rows.push(first.stored.takeAll(nowMs));
+    }
+    for (let restarts = 1; restarts <= 3; restarts++) {
+      const { figures, stored } = instance();
+      stored.begin(NOW_MS + 61 * MINUTE_MS);
+      const { names, counts } = figures.snapshot();
+      expect(new Set(names)).toEqual(new Set(first.figures.snapshot().names));
+      expect([...counts.subarray(0, 8)]).toEqual([2 * LIMIT_NAMES_MAX, 0, 0, 0, 0, 0, 0, 0]);
+      rows.push(stored.takeAll(NOW_MS));
+    }
   });
 
   it("the first commit of an instance takes counts, and then about 100 bytes of them go with the commits of a second", () => {
