@@ -85,12 +85,14 @@ export class MinuteReporter {
     const now = sumsOf(totals, limitsNow);
     const beforeMs = isFirst ? this.#restoredMs : minuteBefore * MINUTE_MS;
     const minutes: ReportedMinute[] = [];
-    if (isFirst || isMore(before, this.#base)) {
+    /** No report has all that was counted before this minute. Else one may have been made in this minute. */
+    const isNew = isMore(before, this.#base);
+    if (isFirst || isNew) {
       const limits = limitsBetween(this.#limitsBase, limitsBefore);
       minutes.push({ atMs: minuteOf(beforeMs) * MINUTE_MS, sums: before, limits });
     }
-    if (isMore(now, isMore(before, this.#base) ? before : this.#base)) {
-      const limits = limitsBetween(limitsBefore, limitsNow);
+    if (isMore(now, isNew ? before : this.#base)) {
+      const limits = limitsBetween(isNew ? limitsBefore : this.#limitsBase, limitsNow);
       minutes.push({ atMs: minute * MINUTE_MS, sums: now, limits });
     }
     if (minutes.length === 0) return null;

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import { History, HISTORY_MINUTES } from "../../src/engine/history.ts";
+import { LimitFigures } from "../../src/engine/limit-figures.ts";
 import {
   MinuteReporter,
   NO_SUMS,
@@ -11,7 +12,7 @@ import {
 } from "../../src/engine/minute-report.ts";
 import { Tally, TALLY_READ_BYTES } from "../../src/engine/tally.ts";
 import { RequestType } from "../../src/wire/throttr/requests.ts";
-import { batchIn, configurationBytes, EDGE, limit } from "../support/frames/index.ts";
+import { batchIn, bytesOf, configurationBytes, EDGE, limit } from "../support/frames/index.ts";
 import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
@@ -128,6 +129,34 @@ describe("the report of a minute", () => {
     expect(minutes[1]!.sums[0]).toBe(5);
     expect(minutes[1]!.sums[1]).toBe(engine.tallyFigures(at(2))[TALLY_READ_BYTES]);
     expect(minutes[1]!.sums[2]).toBeGreaterThan(0);
+  });
+
+  it("each report of a minute has what limiters decided since the one before it, however many there are", () => {
+    const limits = new LimitFigures({ low: 1, high: 2 });
+    const tally = new Tally();
+    const reporter = new MinuteReporter(tally, limits);
+    reporter.begin(START_MS, 0);
+    const decide = (times: number): void =>
+      limits.countDecisions(true, times, 1, bytesOf("api:ada"), 0, 7);
+    const history = new History();
+    for (const [minute, all] of [
+      [1, [1, 5, 2]],
+      [2, [4, 3]],
+    ] as const) {
+      tally.turn(at(minute));
+      limits.turn(at(minute));
+      for (const times of all) {
+        decide(times);
+        history.add("a", reporter.takeAnyway(), at(minute));
+      }
+    }
+    const allowed = history
+      .list(at(3))
+      .map(({ limits, byLimit }) => [limits.allowed, byLimit["api"]!.allowed]);
+    expect(allowed).toEqual([
+      [8, 8],
+      [7, 7],
+    ]);
   });
 });
 
