@@ -272,9 +272,13 @@ export class Engine {
     return this.#records.table.ownTotals;
   }
 
-  /** Requests executed since counting began, by type, and bytes of requests and replies; zeros unless `isCounting`. */
+  /**
+   * Requests executed since counting began, by type, and bytes of requests and replies; zeros unless `isCounting`. A report may
+   * follow: it needs all counts to be turned to one minute.
+   */
   tallyFigures(realMs: number): TallyFigures {
     this.#records.advance(realMs);
+    this.limitFigures.turn(this.#records.nowMs);
     return (this.#isCounting ? this.#tally : new Tally()).figures(this.#records.nowMs);
   }
 

@@ -131,6 +131,28 @@ describe("the report of a minute", () => {
     expect(minutes[1]!.sums[2]).toBeGreaterThan(0);
   });
 
+  it("a report of an engine that is only looked at has decisions in the minute in which they were made", () => {
+    const engine = new Engine({
+      hashKey: { low: 1, high: 2 },
+      bytesMax: 1 << 20,
+      isCounting: true,
+    });
+    const reporter = engine.newReporter()!;
+    reporter.begin(START_MS, 0);
+    const strategy = configurationBytes({ strategy: "token_bucket", burst: 9, rate: 0.001 });
+    const history = new History();
+    for (let i = 0; i < 3; i++) {
+      const frames = [limit("api:ada", strategy, 1)];
+      engine.apply(batchIn([{ protocol: EDGE, frames }]), at(1, i));
+      const report = reporter.take();
+      if (report !== null) history.add("a", report, at(1, i));
+    }
+    engine.tallyFigures(at(3));
+    history.add("a", reporter.takeAnyway(), at(3));
+    const decided = history.list(at(5)).map(({ atMs, limits }) => [atMs, limits.allowed]);
+    expect(decided).toEqual([[at(1), 3]]);
+  });
+
   it("each report of a minute has what limiters decided since the one before it, however many there are", () => {
     const limits = new LimitFigures({ low: 1, high: 2 });
     const tally = new Tally();
