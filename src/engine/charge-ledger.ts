@@ -169,12 +169,12 @@ export class ChargeLedger {
     }
   }
 
-  /** Drops keys whose reservations are all over. */
+  /** Closes reservations that are over, and drops keys that had no others and have no open charges. */
   sweep(nowNs: bigint): void {
     for (const [key, known] of this.#marked) {
       if (known.latestNs > nowNs) continue;
-      known.closeAll();
-      this.#marked.delete(key);
+      known.closeEnded(nowNs);
+      if (known.isEmpty) this.#marked.delete(key);
     }
   }
 

@@ -439,6 +439,19 @@ describe("a charge under an id", () => {
     });
   });
 
+  it("a charge is given back though the last reservation of its key has ended, and was collected", () => {
+    const shard = new Shard();
+    const reservation = { name: "user", key: "ada", strategy: TEN, id: uuidOfNumber(1) };
+    shard.call(operations.reserve({ ...reservation, cost: 1, ttlMs: 1000 }));
+    shard.nowMs += 900;
+    shard.all(both, "a");
+    shard.nowMs += 200;
+    expect(shard.engine.sweepStep(0, shard.nowMs)).toBeNull();
+    shard.cancel(both, "a");
+    expect(shard.remaining(user(1))).toBe(9);
+    expect(shard.remaining(organisation(1))).toBe(10);
+  });
+
   it("a cancel gives back what it can, though another record has become a counter, and says so", () => {
     const shard = new Shard();
     shard.all(both, "a");
