@@ -130,12 +130,13 @@ async function gather(
   for (let behind = after; ; index++, behind = null) {
     if (index === count || recordsLeft === 0 || bytesLeft <= 0) break;
     const initial = initialRange(index, count);
-    const bytes = pageBytesOf(bytesLeft, map.ranges.within(initial).length);
-    const records = recordsLeft;
-    const pages = await shards.askWithin(
-      initial,
-      async (shard) => await ask(shard, behind, shareOfRows(records, shard.range, initial), bytes),
-    );
+    const [records, bytes] = [recordsLeft, bytesLeft];
+    const pages = await shards.askWithin(initial, async (shard) => {
+      // Counted with each call: the answer of one shard may say that it has split into many.
+      const parts = map.ranges.countWithin(initial);
+      const rowsMax = shareOfRows(records, shard.range, initial);
+      return await ask(shard, behind, rowsMax, pageBytesOf(bytes, parts));
+    });
     const page = mergePages(
       pages.map(({ answer }) => answer),
       recordsLeft,

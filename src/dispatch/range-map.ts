@@ -69,6 +69,11 @@ export class RangeMap {
     return this.at(this.indexOf(hash));
   }
 
+  /** How many of the known ranges have hashes of another one. */
+  countWithin(range: Range): number {
+    return this.indexOf(endOf(range) - 1) - this.indexOf(range.from) + 1;
+  }
+
   /** The known ranges that have hashes of another one, in the order of the circle. */
   within(range: Range): Range[] {
     const last = this.indexOf(endOf(range) - 1);

@@ -129,7 +129,7 @@ async function writeTablePage(
     rows.copy(page.rows);
     recordsLeft -= page.count;
     // A caller may have kept a cursor while its range came to have many shards.
-    calls += shards.map.ranges.within(range).length;
+    calls += shards.map.ranges.countWithin(range);
     if (page.next !== null) cursor = { range, order: page.hashes, place: page.next, behind };
     else cursor = range.to === 0 ? null : startOf(shards.map.ranges.rangeOf(range.to), behind);
   }

@@ -30,7 +30,7 @@ export async function rangeRows(
   recordsMax: number,
 ): Promise<RangeRows> {
   const hashes = order === "" ? null : order;
-  const parts = shards.map.ranges.within(range).length;
+  const parts = shards.map.ranges.countWithin(range);
   // Of one record from each shard, those that come first are taken.
   const share = Math.max(1, Math.floor(recordsMax / parts));
   const ask = async (of: Range, until?: TablePlace): Promise<Given[]> =>

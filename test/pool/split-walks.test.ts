@@ -8,7 +8,7 @@ import { remove, scan } from "../../src/dispatch/scans.ts";
 import { startOf, type TableCursor, writeTableCursor } from "../../src/dispatch/scan-cursor.ts";
 import { rangeRows } from "../../src/dispatch/table-rows.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { SCAN_CALLS_MAX } from "../../src/engine/sizes.ts";
+import { EXPORT_PAGES_BYTES, SCAN_CALLS_MAX } from "../../src/engine/sizes.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { CIRCLE, endOf, WHOLE } from "../../src/wire/range.ts";
 import {
@@ -200,6 +200,20 @@ it("a page of an export is a request to each shard of its range, for little more
   expect(pages.length).toBeLessThanOrEqual(count / limit + 1);
   expect(Math.max(...asked)).toBeLessThan(limit);
   expect(asked.reduce((sum, records) => sum + records, 0)).toBeLessThan(1.5 * limit * pages.length);
+});
+
+it("a page of an export asks all shards together for bounded bytes, also where they are not known yet", async () => {
+  const namespace = new KeyNamespace(1, keysOf(100));
+  await namespace.group.findShards();
+  for (let shard = 1; shard < 64; shard++) namespace.split((shard * CIRCLE) / 64);
+  const asked: number[] = [];
+  namespace.onExport = (_, bytesMax) => asked.push(bytesMax);
+  await namespace.answer(
+    exportPage,
+    exportFrame({ limit: 10_000, bytesMax: 1 << 20, after: null }),
+  );
+  expect(asked.length).toBe(namespace.count);
+  expect(asked.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThanOrEqual(EXPORT_PAGES_BYTES);
 });
 
 it("a removal counts each record once, whenever shards split", async () => {

@@ -28,8 +28,8 @@ export class SplitNamespace {
   /** What happens before each call of a shard: another one may split it. */
   before: () => void = () => {};
   calls = 0;
-  /** Called with the number of records that a shard is asked to export. */
-  onExport: (recordsMax: number) => void = () => {};
+  /** Called with the number of records, and of their bytes, that a shard is asked to export. */
+  onExport: (recordsMax: number, bytesMax: number) => void = () => {};
   #shards: SplitShard[];
   readonly #initial: number;
   readonly #engineOf: (isOwn: (keyspace: number, key: string) => boolean) => Engine;
@@ -141,7 +141,7 @@ export class SplitNamespace {
         bytes: number,
       ) => {
         const { engine } = await owned(placement);
-        this.onExport(max);
+        this.onExport(max, bytes);
         return finish(engine.exporting.page(query, after, max, bytes));
       },
       exportLeases: async (
