@@ -15,8 +15,12 @@ import { layoutsOf } from "../wire/throttr/requests.ts";
 import type { Caller } from "./caller.ts";
 import { isTraced, withLimitSpan } from "./limit-span.ts";
 import { sendRuns, type RunSink } from "./run-sequence.ts";
+import { rowsOf } from "./page-rows.ts";
 import { findRuns, runsOfOperations } from "./runs.ts";
 import { RPC_CALL_REPLY_BYTES_MAX, RPC_REPLY_BYTES_MAX } from "../engine/sizes.ts";
+
+/** What a row of a page counts beside its bytes: one of 11 to 37 bytes and a name becomes an object of 65 to 105, and the name. */
+const ROW_BYTES = 64;
 
 /**
  * Executes operations in order, each shard's in one call, and gives what became of each. One that the
@@ -60,7 +64,8 @@ export async function executeOne<Result>(
  */
 export async function exchange(caller: Caller, message: Uint8Array): Promise<Uint8Array> {
   const { settings, access } = caller;
-  return await collect(caller, findRuns(EDGE, message, settings.FRAME_BYTES_MAX, access));
+  const runs = findRuns(EDGE, message, settings.FRAME_BYTES_MAX, access);
+  return await collect(caller, runs, 0);
 }
 
 /**
@@ -72,13 +77,22 @@ async function send(
   caller: Caller,
   operations: readonly Operation<unknown>[],
 ): Promise<Uint8Array> {
-  return await collect(caller, runsOfOperations(operations, caller.settings.FRAME_BYTES_MAX));
+  const runs = runsOfOperations(operations, caller.settings.FRAME_BYTES_MAX);
+  return await collect(caller, runs, ROW_BYTES);
 }
 
-/** Sends runs and waits for all their replies. Without runs no object is called: an empty batch costs nothing. */
-async function collect(caller: Caller, runs: readonly Frames[]): Promise<Uint8Array> {
+/**
+ * Sends runs and waits for all their replies. Without runs no object is called: an empty batch costs nothing.
+ *
+ * @param rowBytes what each row of a page counts beside its bytes
+ */
+async function collect(
+  caller: Caller,
+  runs: readonly Frames[],
+  rowBytes: number,
+): Promise<Uint8Array> {
   if (runs.length === 0) return new Uint8Array(0);
-  const collected = new Collected();
+  const collected = new Collected(rowBytes);
   sendRuns(caller, runs, collected, RPC_CALL_REPLY_BYTES_MAX);
   return await collected.replies;
 }
@@ -91,10 +105,12 @@ class Collected implements RunSink {
   readonly #reject: (error: unknown) => void;
   readonly #parts: Uint8Array[] = [];
   readonly hasReader = true;
-  /** Bytes in `#parts`. They only grow: nothing is passed on before the end. */
+  readonly #rowBytes: number;
+  /** Bytes in `#parts`, and what their rows count. They only grow: nothing is passed on before the end. */
   #heldBytes = 0;
 
-  constructor() {
+  constructor(rowBytes: number) {
+    this.#rowBytes = rowBytes;
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     this.replies = promise;
     this.#resolve = resolve;
@@ -102,9 +118,9 @@ class Collected implements RunSink {
   }
 
   /** The limit is looked at only here and in `room`, between runs: one call's replies have a limit of their own. */
-  reply(replies: Uint8Array, isLast: boolean): void {
+  reply(replies: Uint8Array, isLast: boolean, type: number): void {
     this.#parts.push(replies);
-    this.#heldBytes += replies.length;
+    this.#heldBytes += replies.length + this.#rowBytes * rowsOf(type, replies);
     if (!isLast) return;
     if (this.isFull) this.#reject(replyTooLarge());
     else this.#resolve(joinBytes(this.#parts));

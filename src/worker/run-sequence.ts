@@ -14,7 +14,9 @@ import type { Caller } from "./caller.ts";
  * Where the replies to runs go. Those of the runs so far may be held in memory, up to a limit: a body of many small
  * runs then needs no stream. Publications are not counted, as a message has no connection to count them for.
  */
-export interface RunSink extends Omit<Sink, "countPublished"> {
+export interface RunSink extends Omit<Sink, "countPublished" | "reply"> {
+  /** As in `Sink`. @param type of the first request of their run: a request on a namespace is a run of its own */
+  reply(replies: Uint8Array, isLast: boolean, type: number): void;
   /** The next run waits for room. */
   readonly isFull: boolean;
 }
@@ -66,7 +68,7 @@ class RunSequence implements Sink {
    */
   reply(replies: Uint8Array, isLast: boolean): void {
     const isEnd = isLast && this.#next === this.#runs.length;
-    this.#sink.reply(replies, isEnd);
+    this.#sink.reply(replies, isEnd, this.#runs[this.#next - 1]!.bytes[0]!);
     if (isEnd || !isLast) return;
     const room = this.#sink.isFull ? this.#sink.room() : null;
     if (room === null) this.startNext();

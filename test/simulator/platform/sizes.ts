@@ -213,7 +213,8 @@ function calls(random: Random): Partial<Sizes> {
     LANE_CALL_BYTES_MAX: whole(random, 64, 16_384),
     SHARD_ANSWER_BYTES_MAX: whole(random, 256, 65_536),
     RPC_CALL_REPLY_BYTES_MAX: whole(random, 128, 16_384),
-    RPC_REPLY_BYTES_MAX: whole(random, 65_536, 1 << 20),
+    // A page of 1,000 records fits.
+    RPC_REPLY_BYTES_MAX: whole(random, 131_072, 1 << 20),
     HTTP_CALL_REPLY_BYTES_MAX: whole(random, 128, 16_384),
     HUB_CALL_REPLY_BYTES_MAX: whole(random, 128, 16_384),
     EXCHANGE_FULL_ANSWERS: whole(random, 1, 8),
