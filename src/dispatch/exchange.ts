@@ -177,7 +177,7 @@ export class Exchange {
     const replyBytesMax = this.#shareOfReplies();
     for (const part of parts) this.#submit(part, replyBytesMax);
     // No call will come back where nothing was sent: every frame was refused, or the caller has gone.
-    if (!this.#isOver && this.#parts.every(({ piece }) => piece === null)) this.#merge();
+    if (this.#parts.every(({ piece }) => piece === null)) this.#merge();
   }
 
   /**
@@ -211,7 +211,7 @@ export class Exchange {
       answer: (count, replies) => {
         part.piece = null;
         if (this.#isOver) return;
-        this.#isBegun = true;
+        if (count > 0) this.#isBegun = true;
         if (this.#refusal !== null) {
           this.#failPart(this.#refusal.error);
           return;
@@ -220,6 +220,8 @@ export class Exchange {
         part.skip(this.#framing, count);
         part.replies = replies;
         part.at = 0;
+        // The answer was full of replies to others: they would come first again if this part waited for a turn, as they do.
+        if (count === 0) this.#submit(part, replyBytesMax);
         this.#merge();
       },
       divide: () => this.#takeBack(part, piece, false),
@@ -269,6 +271,7 @@ export class Exchange {
 
   /** Gives the sink what is there in order, then goes on with the parts that are exhausted. */
   #merge(): void {
+    if (this.#isOver) return;
     if (!this.#sink.hasReader) this.#drop();
     else if (this.#owners.length === 0) this.#pass(this.#parts[0]!);
     else this.#mergeParts();
@@ -295,7 +298,7 @@ export class Exchange {
       if (!this.#isOver) this.#submit(part, replyBytesMax);
     }
     // Where nothing is left to send for a caller that has gone, no answer will come, either.
-    if (!this.#isOver && !this.#sink.hasReader) this.#merge();
+    if (!this.#sink.hasReader) this.#merge();
   }
 
   /** The caller has gone: replies end here, and the exchange with the last call. */
