@@ -120,14 +120,14 @@ export class Part {
     this.at = 0;
   }
 
-  /** Keeps what has not been merged, and lets the rest of the answer go: other callers' replies came in it, too. */
+  /** Keeps what has not been merged, and lets the rest of the answer go. */
   keepRest(): void {
     if (this.at === this.replies.length) {
       this.release();
-      return;
+    } else if (this.at > 0) {
+      this.replies = kept(this.replies.subarray(this.at));
+      this.at = 0;
     }
-    this.replies = kept(this.replies.subarray(this.at));
-    this.at = 0;
   }
 
   /** Drops the frames that only read. */

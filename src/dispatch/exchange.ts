@@ -28,6 +28,8 @@ const REFUSED = 65_535;
 const UNKNOWN = 65_534;
 /** Each range of a map may be divided again, and again. */
 const PARTS_MAX = UNKNOWN;
+/** Bytes of merged replies that the sink gets at once: one buffer for all that wait would be made anew for each answer. */
+const MERGED_BYTES = 256 << 10;
 /** How long the refusal of a shard waits for others that have been asked: one may hang. */
 const OTHERS_MS = 2000;
 
@@ -218,7 +220,8 @@ export class Exchange {
         }
         part.moves = 0;
         part.skip(this.#framing, count);
-        part.replies = replies;
+        // What waits for another shard must not keep the replies to other callers, which came in the same answer.
+        part.replies = this.#owners.length === 0 ? replies : kept(replies);
         part.at = 0;
         // The answer was full of replies to others: they would come first again if this part waited for a turn, as they do.
         if (count === 0) this.#submit(part, replyBytesMax);
@@ -318,9 +321,12 @@ export class Exchange {
   /** Merges up to the first frame whose reply has not come yet. */
   #mergeParts(): void {
     const { count } = this.#frames;
-    // As much as there may be: a writer that grows takes twice what it holds.
-    const unmerged = this.#parts.reduce((sum, part) => sum + part.replies.length - part.at, 0);
-    const out = new ByteWriter(256 + unmerged);
+    const next = this.#parts[this.#owners[this.#answered]!];
+    // Of many shards most answer before their replies are next: that must cost nothing.
+    if (next !== undefined && next.at === next.replies.length) return;
+    const unmerged = this.#parts.reduce((sum, part) => sum + part.replies.length - part.at, 256);
+    const capacity = Math.min(MERGED_BYTES, unmerged);
+    let out = new ByteWriter(capacity);
     while (this.#answered < count) {
       const owner = this.#owners[this.#answered]!;
       if (owner === REFUSED) {
@@ -337,6 +343,10 @@ export class Exchange {
         part.at += length;
       }
       this.#answered++;
+      if (out.length >= MERGED_BYTES && this.#answered < count) {
+        this.#emit(out.bytes.subarray(0, out.length), false);
+        out = new ByteWriter(capacity);
+      }
     }
     const isLast = this.#answered === count;
     for (const part of this.#parts) part.keepRest();
