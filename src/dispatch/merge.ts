@@ -83,42 +83,61 @@ export class Merge {
    * has it, valid until `visit` returns. What it returns says how the walk goes on.
    */
   async forEach(visit: (entries: readonly PageReader[]) => Visited): Promise<void> {
+    const ordered: Stream[] = [];
+    let starved: Stream[] = [];
+    const sort = (stream: Stream): void => {
+      if (stream.hasEntry) insert(ordered, stream);
+      else if (!stream.reader.isLast) starved.push(stream);
+    };
+    this.#streams.forEach(sort);
     for (;;) {
-      const starved = this.#streams.filter(({ hasEntry, reader }) => !hasEntry && !reader.isLast);
-      if (starved.length > 0) await this.#feed(starved);
-      const next = this.#next();
-      if (next.length === 0) return;
-      const visited = visit(next.map(({ reader }) => reader));
+      if (starved.length > 0) {
+        const fed = await this.#feed(starved);
+        starved = [];
+        fed.forEach(sort);
+      }
+      if (ordered.length === 0) return;
+      let count = 1;
+      while (count < ordered.length && compareEntries(ordered[count]!, ordered[0]!) === 0) count++;
+      const visited = visit(ordered.slice(0, count).map(({ reader }) => reader));
       if (visited === "end") return;
       if (visited !== "next") await visited;
-      for (const stream of next) stream.hasEntry = stream.reader.next();
+      for (const stream of ordered.splice(0, count)) {
+        stream.hasEntry = stream.reader.next();
+        sort(stream);
+      }
     }
   }
 
-  /** Asks objects for the pages behind their last keys. Their parts, where one has split, follow at the end. */
-  async #feed(starved: readonly Stream[]): Promise<void> {
+  /**
+   * Asks objects for the pages behind their last keys. Their parts, where one has split, follow at the end.
+   *
+   * @returns these streams, and those of parts
+   */
+  async #feed(starved: readonly Stream[]): Promise<Stream[]> {
     const fed = await Promise.all(
       starved.map(async ({ source, reader }) => await askSource(source, reader.key(), false)),
     );
-    starved.forEach((stream, i) => {
+    return starved.flatMap((stream, i) => {
       const [page, ...parts] = fed[i]!.map(streamOf);
       Object.assign(stream, page!);
       this.#streams.push(...parts);
-      for (const fresh of [stream, ...parts]) assertGoesOn(fresh);
+      const fresh = [stream, ...parts];
+      for (const each of fresh) assertGoesOn(each);
+      return fresh;
     });
   }
+}
 
-  /** The streams that have the smallest key. */
-  #next(): readonly Stream[] {
-    const open = this.#streams.filter(({ hasEntry }) => hasEntry);
-    const equal: Stream[] = [];
-    for (const stream of open) {
-      const order = equal.length === 0 ? 0 : compareEntries(stream.reader, equal[0]!.reader);
-      if (order < 0) equal.length = 0;
-      if (order <= 0) equal.push(stream);
-    }
-    return equal;
+/** Adds a stream to others that are in the order of their keys. With hundreds of objects, a look at each for each row takes seconds. */
+function insert(ordered: Stream[], stream: Stream): void {
+  let low = 0;
+  for (let high = ordered.length; low < high;) {
+    const middle = (low + high) >>> 1;
+    if (compareEntries(ordered[middle]!, stream) < 0) low = middle + 1;
+    else high = middle;
   }
+  ordered.splice(low, 0, stream);
 }
 
 /** A page, and who is asked for the next one. */
@@ -165,6 +184,6 @@ export class ListingOutgrown extends ThrottrError {
 }
 
 /** Keys are bytes, compared without a copy. */
-function compareEntries(a: PageReader, b: PageReader): number {
+function compareEntries({ reader: a }: Stream, { reader: b }: Stream): number {
   return compareBytes(a.bytes, a.keyAt, a.keyLength, b.bytes, b.keyAt, b.keyLength);
 }
