@@ -26,7 +26,8 @@ export interface RateLimitResult extends Omit<LimitResult, "reason"> {
   readonly cached?: true;
   /**
    * True where `local` of the limiter decided without a call. `remaining` is what the server said last, less what was spent
-   * here since; after a refusal, `retryAfterMs` is the rest of the wait.
+   * here since; after a refusal, `retryAfterMs` is the rest of the wait, and a greater cost than the refused one may have to
+   * wait longer.
    */
   readonly local?: true;
   /** Why the server could not be asked. */

@@ -521,6 +521,15 @@ describe("what users do", () => {
     expect(await limiter.limit("ada")).toMatchObject({ success: true, remaining: 898 });
   });
 
+  it("a cost that the limit never grants is sent while a smaller one is refused here", async () => {
+    const limiter = limiterOf();
+    await limiter.limit("ada", { cost: 1_000 });
+    expect(await limiter.limit("ada")).toMatchObject({ success: false });
+    expect(await limiter.limit("ada", { cost: 1_000 })).toMatchObject({ local: true });
+    const never = { success: false, reason: "cost_exceeds_limit", reset: null, retryAfterMs: null };
+    expect(await limiter.limit("ada", { cost: 1_001 })).toMatchObject(never);
+  });
+
   it("a cost that the limit never grants is always sent", async () => {
     const limiter = limiterOf();
     for (let i = 0; i < 2; i++) {

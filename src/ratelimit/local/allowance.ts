@@ -7,6 +7,7 @@
 import type { DrawRequest, DrawResult, DrawReturn } from "../../wire/edge/draw.ts";
 import type { LimitRequest } from "../../wire/edge/limits.ts";
 import { decisionOf, withUnits, type RateLimitResult } from "../result.ts";
+import { limitMinOf } from "../strategies.ts";
 import { Demand } from "./demand.ts";
 import { Draws, type Draw } from "./draws.ts";
 
@@ -59,6 +60,8 @@ export class Allowance {
   readonly #lease: Lease;
   readonly #draws = new Draws();
   readonly #demand: Demand;
+  /** A greater cost is never granted, and the shard alone says so: no wait of a refusal helps it. */
+  readonly #costMax: number;
   /** Units that were here after the last draw. */
   #full = 0;
   /** Units that last until a refill is back. */
@@ -77,6 +80,7 @@ export class Allowance {
     this.#target = target;
     this.#lease = lease;
     this.#demand = new Demand(lease.termMs);
+    this.#costMax = limitMinOf(target.strategy);
   }
 
   /** Grants or refuses a cost; null where the shard must be asked. The hot path: it takes times in positions. */
@@ -226,7 +230,7 @@ export class Allowance {
     cost: number,
     monotonicMs: number,
   ): RateLimitResult | null {
-    if (cost < refusedCost || monotonicMs >= aloneUntilMs) return null;
+    if (cost < refusedCost || cost > this.#costMax || monotonicMs >= aloneUntilMs) return null;
     if (monotonicMs >= untilMs && !this.isLed(monotonicMs)) return null;
     this.#refusals++;
     const retryAfterMs = Math.max(1, Math.ceil(retryAtMs - monotonicMs));
