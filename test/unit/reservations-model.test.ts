@@ -137,3 +137,24 @@ describe.each(STRATEGIES)("reservations of a %s", (_, strategies) => {
     fc.assert(property, PARAMETERS);
   });
 });
+
+it.each(["token_bucket", "leaky_bucket", "gcra"] as const)(
+  "a reservation of a %s that is released leaves the bucket full, whatever has refilled until then",
+  (strategy) => {
+    const arbitrary = fc.record({
+      burst: fc.integer({ min: 1, max: 50 }),
+      rate: fc.integer({ min: 1, max: 500_000 }).map((hundredths) => hundredths / 100),
+      cost: fc.integer({ min: 1, max: 50 }),
+      /** Of the time in which what is reserved would refill. */
+      share: fc.integer({ min: 0, max: 1200 }).map((thousandths) => thousandths / 1000),
+    });
+    const property = fc.property(arbitrary, ({ burst, rate, cost, share }) => {
+      const shard = new ReservingShard({ strategy, burst, rate });
+      const reserved = Math.min(cost, burst);
+      const { id } = shard.reserve(reserved, 86_400_000);
+      shard.nowMs += Math.floor(((reserved * share) / rate) * 1000);
+      expect(shard.settle(id, 0).remaining).toBe(burst);
+    });
+    fc.assert(property, { ...PARAMETERS, numRuns: runs(2000) });
+  },
+);

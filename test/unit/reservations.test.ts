@@ -177,6 +177,15 @@ describe.each(ALL)("a reservation of a %s", (_, strategy) => {
 });
 
 describe("what a settled reservation leaves", () => {
+  it("GCRA takes back what it still lacks to the nanosecond", () => {
+    const shard = new ReservingShard({ strategy: "gcra", burst: 10, rate: 1 });
+    const { id } = shard.reserve(2);
+    // 1.047 intervals are missing, and as a double their nanoseconds are a little less than whole.
+    shard.nowMs += 953;
+    expect(shard.settle(id, 0).remaining).toBe(10);
+    expect(shard.limit(10).success).toBe(true);
+  });
+
   it("a bucket that has refilled meanwhile takes back only what it lacked at its fullest", () => {
     const shard = new ReservingShard(BUCKET);
     const { id } = shard.reserve(800, 120_000);

@@ -50,8 +50,9 @@ export function gcra({ burst, rate }: BucketConfiguration): Strategy<bigint> {
     missing: (arrivalNs, nowNs) => Number(arrivalAt(arrivalNs, nowNs) - nowNs) / emission,
     giveBack: (arrivalNs, nowNs, { units, right }) => {
       if (arrivalNs <= nowNs) return null;
+      // A right is a whole number of ns: a product that a double rounds down would leave one of them charged.
       const givenNs =
-        units <= right ? BigInt(units) * emissionNs : BigInt(Math.floor(right * emission));
+        units <= right ? BigInt(units) * emissionNs : BigInt(Math.round(right * emission));
       return arrivalAt(arrivalNs - givenNs, nowNs);
     },
     owe: (arrivalNs, nowNs, { units }) =>
