@@ -83,6 +83,13 @@ it("the storage of Nest's throttler blocks at the first hit above its limit wher
   expect(await hit(2)).toMatchObject({ totalHits: 1, isBlocked: false });
 });
 
+it("a hit of a blocked key is refused whatever its own limit is, an unlimited one too", async () => {
+  for (let i = 0; i < 2; i++) await hit(1);
+  for (const limit of [Number.MAX_SAFE_INTEGER, Number.MAX_VALUE, Infinity]) {
+    expect(await hit(limit)).toMatchObject({ isBlocked: true, totalHits: limit + 1 });
+  }
+});
+
 it("the storage of Nest's throttler refuses all hits where the limit is 0", async () => {
   expect(await hit(0)).toMatchObject({ isBlocked: true, totalHits: 1 });
 });

@@ -109,8 +109,9 @@ export class ThrottrStorage {
     const { quota, ttlMs } = await this.#calls.run(
       async () => await count(this.#throttr, record, hit),
     );
-    if (quota <= limit) return hitsOf(Number(quota), ttlMs);
-    if (quota >= BLOCKED || blockDuration <= 0) return blockedOf(limit, ttlMs);
+    const isBlocked = quota >= BLOCKED;
+    if (!isBlocked && quota <= limit) return hitsOf(Number(quota), ttlMs);
+    if (isBlocked || blockDuration <= 0) return blockedOf(limit, ttlMs);
     const blockMs = msOf(blockDuration);
     await this.#calls.run(async () => await this.#block(record, blockMs));
     return blockedOf(limit, blockMs);
