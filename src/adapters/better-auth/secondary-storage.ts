@@ -5,7 +5,14 @@ import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
 import type { BufferRecord, CounterRecord } from "../../wire/edge/records.ts";
 import type { ThrottrService } from "../../wire/edge/service.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
-import { BoundedCalls, checkBackend, valueIn, type CallLimits } from "../shared/bounded-calls.ts";
+import {
+  BoundedCalls,
+  checkBackend,
+  valueIn,
+  type Batches,
+  type CallLimits,
+  type Ending,
+} from "../shared/bounded-calls.ts";
 import { ttlMsOf } from "../shared/lifetime.ts";
 import { checkPrefix, recordKey } from "../shared/prefix.ts";
 import { decodeText } from "../shared/text.ts";
@@ -78,16 +85,16 @@ export interface SecondaryStorage {
  */
 export function secondaryStorage(options: SecondaryStorageOptions): SecondaryStorage {
   const { prefix: given = PREFIX, ...limits } = optionsOf(options, OPTIONS);
-  const throttr = checkBackend(options.throttr);
+  const throttr: StorageBackend & Batches = checkBackend(options.throttr);
   const prefix = checkPrefix(given);
-  const calls = new BoundedCalls(limits);
+  const calls = new BoundedCalls(throttr, limits);
 
   async function call<Result>(
     key: string,
-    run: (record: string) => Promise<Result>,
+    run: (record: string, ending: Ending) => Promise<Result>,
   ): Promise<Result> {
     const record = await recordKey(prefix, key);
-    return await calls.run(async () => await run(record));
+    return await calls.run(async (ending) => await run(record, ending));
   }
 
   async function read(record: string): Promise<string | null> {
@@ -100,12 +107,15 @@ export function secondaryStorage(options: SecondaryStorageOptions): SecondarySto
   }
 
   /** The three run in order in the shard, and only one caller finds that its call has removed the record. */
-  async function take(record: string): Promise<string | null> {
-    const [text, count, removed] = await throttr.batch([
-      ["get", record],
-      ["query", record],
-      ["purge", record],
-    ]);
+  async function take(record: string, ending: Ending): Promise<string | null> {
+    const [text, count, removed] = await throttr.batch(
+      [
+        ["get", record],
+        ["query", record],
+        ["purge", record],
+      ],
+      ...ending,
+    );
     if (!valueIn(removed)) return null;
     if (!text.ok && isMismatch(text.error)) return countOf(valueIn(count));
     return textOf(valueIn(text));
@@ -116,13 +126,15 @@ export function secondaryStorage(options: SecondaryStorageOptions): SecondarySto
     getAndDelete: async (key) => await call(key, take),
     increment: async (key, ttl) => {
       const ttlMs = lifetimeMsOf(ttl);
-      const count = await call(key, async (record) => await throttr.increment(record, { ttlMs }));
+      const count = await call(key, async (record, [ending]) => {
+        return await throttr.increment(record, { ttlMs, ...ending });
+      });
       return Number(count);
     },
     set: async (key, value, ttl) => {
       const ttlMs = lifetimeMsOf(ttl);
-      await call(key, async (record) => {
-        await throttr.set(record, value, { ttlMs });
+      await call(key, async (record, [ending]) => {
+        await throttr.set(record, value, { ttlMs, ...ending });
       });
     },
     delete: async (key) => {

@@ -6,7 +6,7 @@ import type { ThrottrService } from "../../wire/edge/service.ts";
 import { configurationInvalid } from "../../wire/ratelimit/error.ts";
 import { clockOf, systemClock, type LegacyClock } from "../../ratelimit/clock.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
-import { BoundedCalls, checkBackend } from "../shared/bounded-calls.ts";
+import { BoundedCalls, checkBackend, type Ending } from "../shared/bounded-calls.ts";
 import { count, type Counted } from "../shared/counting.ts";
 import { FOREVER_MS } from "../shared/lifetime.ts";
 import { checkPrefix, recordKey } from "../shared/prefix.ts";
@@ -94,7 +94,7 @@ export class ThrottrStore {
     this.prefix = checkPrefix(prefix);
     this.#throttr = checkBackend(throttr);
     this.#clock = clockOf(clock ?? systemClock);
-    this.#calls = new BoundedCalls({ timeoutMs, clock: this.#clock });
+    this.#calls = new BoundedCalls(throttr, { timeoutMs, clock: this.#clock });
   }
 
   /** Takes the window of a middleware; the middleware calls it before anything else. */
@@ -117,8 +117,8 @@ export class ThrottrStore {
     if (ttlMs === null) {
       throw configurationInvalid("windowMs", "expected a call of init first", null);
     }
-    const counter = await this.#call(key, async (record) => {
-      return await count(this.#throttr, record, { amount: 1, start: 0, ttlMs });
+    const counter = await this.#call(key, async (record, ending) => {
+      return await count(this.#throttr, record, { amount: 1, start: 0, ttlMs }, ending);
     });
     return this.#hitsOf(counter);
   }
@@ -138,9 +138,12 @@ export class ThrottrStore {
     await this.#calls.run(async () => await this.#throttr.removeAll(this.prefix));
   }
 
-  async #call<Result>(key: string, call: (record: string) => Promise<Result>): Promise<Result> {
+  async #call<Result>(
+    key: string,
+    call: (record: string, ending: Ending) => Promise<Result>,
+  ): Promise<Result> {
     const record = await recordKey(this.prefix, key);
-    return await this.#calls.run(async () => await call(record));
+    return await this.#calls.run(async (ending) => await call(record, ending));
   }
 
   /** By our clock: the caller has no other. */

@@ -69,7 +69,8 @@ export class KeyvThrottr {
   constructor(options: KeyvThrottrOptions) {
     const { throttr, prefix = "keyv:", ...limits } = optionsOf(options, OPTIONS);
     this.#prefix = checkPrefix(prefix);
-    this.#store = new RecordStore(checkBackend(throttr), new BoundedCalls(limits));
+    checkBackend(throttr);
+    this.#store = new RecordStore(throttr, new BoundedCalls(throttr, limits));
   }
 
   /**

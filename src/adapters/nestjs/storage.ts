@@ -2,7 +2,14 @@
 import { invalid, type FieldNames } from "../../wire/edge/argument.ts";
 import type { ThrottrService } from "../../wire/edge/service.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
-import { BoundedCalls, checkBackend, valueIn, type CallLimits } from "../shared/bounded-calls.ts";
+import {
+  BoundedCalls,
+  checkBackend,
+  valueIn,
+  type Batches,
+  type CallLimits,
+  type Ending,
+} from "../shared/bounded-calls.ts";
 import { count } from "../shared/counting.ts";
 import { FOREVER_MS } from "../shared/lifetime.ts";
 import { checkPrefix, recordKey } from "../shared/prefix.ts";
@@ -74,7 +81,7 @@ const BLOCKED = 2n ** 63n;
  * ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 10 }], storage });
  */
 export class ThrottrStorage {
-  readonly #throttr: HitsBackend;
+  readonly #throttr: Batches;
   readonly #prefix: string;
   readonly #calls: BoundedCalls;
 
@@ -83,7 +90,7 @@ export class ThrottrStorage {
     const { throttr, prefix = "nest:", ...limits } = optionsOf(options, OPTIONS);
     this.#throttr = checkBackend(throttr);
     this.#prefix = checkPrefix(prefix);
-    this.#calls = new BoundedCalls(limits);
+    this.#calls = new BoundedCalls(throttr, limits);
   }
 
   /**
@@ -107,23 +114,26 @@ export class ThrottrStorage {
     const record = await recordKey(this.#prefix, `${throttlerName}\0${key}`);
     const hit = { amount: 1, start: 0, ttlMs: msOf(ttl) };
     const { quota, ttlMs } = await this.#calls.run(
-      async () => await count(this.#throttr, record, hit),
+      async (ending) => await count(this.#throttr, record, hit, ending),
     );
     const isBlocked = quota >= BLOCKED;
     if (!isBlocked && quota <= limit) return hitsOf(Number(quota), ttlMs);
     if (isBlocked || blockDuration <= 0) return blockedOf(limit, ttlMs);
     const blockMs = msOf(blockDuration);
-    await this.#calls.run(async () => await this.#block(record, blockMs));
+    await this.#calls.run(async (ending) => await this.#block(record, blockMs, ending));
     return blockedOf(limit, blockMs);
   }
 
   /** Blocks a key, also one whose window has ended since its hit was counted. */
-  async #block(record: string, ttlMs: number): Promise<void> {
-    const outcomes = await this.#throttr.batch([
-      ["insert", record, { quota: BLOCKED, ttlMs }],
-      ["patch", record, BLOCKED],
-      ["ttl", record, { ttlMs }],
-    ]);
+  async #block(record: string, ttlMs: number, ending: Ending): Promise<void> {
+    const outcomes = await this.#throttr.batch(
+      [
+        ["insert", record, { quota: BLOCKED, ttlMs }],
+        ["patch", record, BLOCKED],
+        ["ttl", record, { ttlMs }],
+      ],
+      ...ending,
+    );
     for (const outcome of outcomes) valueIn<unknown>(outcome);
   }
 }

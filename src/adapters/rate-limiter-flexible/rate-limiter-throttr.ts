@@ -13,7 +13,13 @@ import StoreAbstract from "rate-limiter-flexible/lib/RateLimiterStoreAbstract.js
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
 import type { ThrottrService } from "../../wire/edge/service.ts";
-import { BoundedCalls, checkBackend, valueIn } from "../shared/bounded-calls.ts";
+import {
+  BoundedCalls,
+  checkBackend,
+  valueIn,
+  type Batches,
+  type Ending,
+} from "../shared/bounded-calls.ts";
 import { count } from "../shared/counting.ts";
 import { FOREVER_MS, wholeMs } from "../shared/lifetime.ts";
 import { checkPrefix, recordKey } from "../shared/prefix.ts";
@@ -87,7 +93,7 @@ const Base: typeof RateLimiterStoreAbstract = StoreAbstract;
  * const { remainingPoints } = await limiter.consume("203.0.113.7");
  */
 export class RateLimiterThrottr extends Base {
-  readonly #throttr: PointsBackend;
+  readonly #throttr: PointsBackend & Batches;
   readonly #calls: BoundedCalls;
 
   /**
@@ -99,7 +105,7 @@ export class RateLimiterThrottr extends Base {
     const { storeClient, timeoutMs } = options;
     if (storeClient == null) throw new Error("storeClient is not set");
     this.#throttr = checkBackend(storeClient, "storeClient");
-    this.#calls = new BoundedCalls({ timeoutMs });
+    this.#calls = new BoundedCalls(storeClient, { timeoutMs });
     this.#prefix();
   }
 
@@ -107,14 +113,14 @@ export class RateLimiterThrottr extends Base {
 
   /** @param isForced sets points and duration, whatever there was */
   _upsert(rlKey: Key, points: number, msDuration: number, isForced = false): Promise<Points> {
-    return this.#call(rlKey, async (record) => {
+    return this.#call(rlKey, async (record, ending) => {
       if (!Number.isSafeInteger(points)) {
         throw new ThrottrError("amount_invalid", `points: expected an integer, got ${points}`);
       }
       const ttlMs = wholeMs(msDuration);
-      if (isForced) return await this.#replace(record, points, ttlMs);
+      if (isForced) return await this.#replace(record, points, ttlMs, ending);
       const change = { amount: points, start: ZERO, ttlMs };
-      return pointsOf(await count(this.#throttr, record, change));
+      return pointsOf(await count(this.#throttr, record, change, ending));
     });
   }
 
@@ -135,22 +141,28 @@ export class RateLimiterThrottr extends Base {
   }
 
   /** Nothing comes between the two operations of a batch on one key, unless a client had to send them one by one. */
-  async #replace(record: string, points: number, ttlMs: number): Promise<Points> {
+  async #replace(record: string, points: number, ttlMs: number, ending: Ending): Promise<Points> {
     const quota = BigInt(ZERO) + BigInt(points);
     for (let attempt = 1; attempt <= REPLACE_ATTEMPTS; attempt++) {
-      const [removed, inserted] = await this.#throttr.batch([
-        ["purge", record],
-        ["insert", record, { quota, ttlMs }],
-      ]);
+      const [removed, inserted] = await this.#throttr.batch(
+        [
+          ["purge", record],
+          ["insert", record, { quota, ttlMs }],
+        ],
+        ...ending,
+      );
       valueIn(removed);
       if (valueIn(inserted)) return pointsOf({ quota, ttlMs, isNew: true });
     }
     throw new ThrottrError("exists", "other callers created the key again each time: try again");
   }
 
-  async #call<Answer>(rlKey: Key, call: (record: string) => Promise<Answer>): Promise<Answer> {
+  async #call<Answer>(
+    rlKey: Key,
+    call: (record: string, ending: Ending) => Promise<Answer>,
+  ): Promise<Answer> {
     const record = await recordKey(this.#prefix(), this.parseKey(String(rlKey)));
-    return await this.#calls.run(async () => await call(record));
+    return await this.#calls.run(async (ending) => await call(record, ending));
   }
 
   /**

@@ -5,9 +5,15 @@
  */
 import { clockOption, integerOf } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import type { BatchOutcome, ThrottrService } from "../../wire/edge/service.ts";
+import type {
+  BatchCall,
+  BatchOutcome,
+  BatchOutcomes,
+  ThrottrService,
+} from "../../wire/edge/service.ts";
 import { TIMER_MS_MAX, type Clock } from "../../wire/clock.ts";
 import { configurationInvalid } from "../../wire/ratelimit/error.ts";
+import { chargeOptions, type ChargeOptions, type LimitBackend } from "../../ratelimit/backend.ts";
 import { systemClock } from "../../ratelimit/clock.ts";
 import { within } from "../../ratelimit/wait.ts";
 
@@ -22,22 +28,37 @@ export interface CallLimits {
   readonly clock?: Clock | undefined;
 }
 
+/** The arguments that end a call which writes: a client never sends it once its caller is gone. None for a binding. */
+export type Ending = [options?: ChargeOptions];
+
+/** A server that executes operations in order. */
+export interface Batches {
+  batch<const Calls extends readonly BatchCall[]>(
+    calls: Calls,
+    ...ending: Ending
+  ): Promise<BatchOutcomes<Calls>>;
+}
+
 export class BoundedCalls {
+  readonly #throttr: Pick<LimitBackend, "takesSignals">;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
 
   /** @throws ThrottrError `option_invalid` */
-  constructor({ timeoutMs = TIMEOUT_MS, clock = systemClock }: CallLimits) {
+  constructor(throttr: object, { timeoutMs = TIMEOUT_MS, clock = systemClock }: CallLimits) {
+    this.#throttr = throttr;
     this.#timeoutMs = integerOf(timeoutMs, "timeoutMs", 1, TIMER_MS_MAX, "option_invalid");
     this.#clock = clockOption(clock);
   }
 
   /** @throws ThrottrError `timeout`, or what the call fails with */
-  async run<Result>(call: () => Promise<Result>): Promise<Result> {
+  async run<Result>(call: (ending: Ending) => Promise<Result>): Promise<Result> {
     const patience = { clock: this.#clock, timeoutMs: this.#timeoutMs, signal: undefined };
+    const caller = new AbortController();
     try {
-      return await within(call(), patience);
+      return await within(call(chargeOptions(this.#throttr, caller.signal)), patience);
     } catch (error) {
+      caller.abort(error);
       throw ThrottrError.from(error, "outcome_unknown");
     }
   }

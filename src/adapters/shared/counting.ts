@@ -1,7 +1,6 @@
 /** Counting in one call, with the time that is left: what stores of rate limiting libraries report. */
 import { ThrottrError } from "../../wire/edge/error.ts";
-import type { ThrottrService } from "../../wire/edge/service.ts";
-import { valueIn } from "./bounded-calls.ts";
+import { valueIn, type Batches, type Ending } from "./bounded-calls.ts";
 
 /** A counter after it has been changed. */
 export interface Counted {
@@ -29,14 +28,18 @@ export interface CountChange {
  * @throws ThrottrError `quota_overflow` where the sum leaves 0 to 2^64 - 1, and what the operations fail with
  */
 export async function count(
-  throttr: Pick<ThrottrService, "batch">,
+  throttr: Batches,
   key: string,
   { amount, start, ttlMs }: CountChange,
+  ending: Ending,
 ): Promise<Counted> {
-  const [created, changed] = await throttr.batch([
-    ["insert", key, { quota: start, ttlMs }],
-    [amount < 0 ? "decrease" : "increase", key, Math.abs(amount)],
-  ]);
+  const [created, changed] = await throttr.batch(
+    [
+      ["insert", key, { quota: start, ttlMs }],
+      [amount < 0 ? "decrease" : "increase", key, Math.abs(amount)],
+    ],
+    ...ending,
+  );
   const isNew = valueIn(created);
   const counter = valueIn(changed);
   // A TTL of a few milliseconds may end between the two.

@@ -7,7 +7,7 @@ import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
 import type { BufferRecord } from "../../wire/edge/records.ts";
 import type { BatchCall, BatchOutcome, ThrottrService } from "../../wire/edge/service.ts";
 import type { RecordKey } from "../../wire/edge/transfer.ts";
-import { valueIn, type BoundedCalls } from "./bounded-calls.ts";
+import { valueIn, type Batches, type BoundedCalls } from "./bounded-calls.ts";
 import {
   fitsName,
   hashedPrefix,
@@ -46,7 +46,7 @@ const BYTES_MAX = 4 << 20;
 const LISTINGS_MAX = 3;
 
 export class RecordStore {
-  readonly #throttr: RecordBackend;
+  readonly #throttr: RecordBackend & Batches;
   readonly #calls: BoundedCalls;
 
   constructor(throttr: RecordBackend, calls: BoundedCalls) {
@@ -221,7 +221,7 @@ export class RecordStore {
   }
 
   async #send(calls: BatchCall[]): Promise<BatchOutcome<unknown>[]> {
-    return await this.#calls.run(async () => await this.#throttr.batch(calls));
+    return await this.#calls.run(async (ending) => await this.#throttr.batch(calls, ...ending));
   }
 }
 

@@ -125,8 +125,8 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
     throw invalid("channel", "1 to 255 bytes", channel);
   }
   if (ttl !== undefined) integerOf(ttl, "ttl", 1, Number.MAX_SAFE_INTEGER, "option_invalid");
-  const calls = new BoundedCalls(limits);
-  const store = new RecordStore(checkBackend(throttr), calls);
+  checkBackend(throttr);
+  const store = new RecordStore(throttr, new BoundedCalls(throttr, limits));
 
   const entryOf = (key: string, value: Uint8Array, given?: TransactionOptions): Entry => {
     const seconds = given?.ttl ?? ttl;
