@@ -296,8 +296,9 @@ function assertCurrent(claims: Pick<Claims, "exp" | "nbf" | "iat">): void {
 function parseClaims(payload: unknown): v.InferOutput<typeof claimsSchema> {
   const result = v.safeParse(claimsSchema, payload);
   if (result.success) return result.output;
-  const faults = result.issues.map(
-    ({ path, message }) => `${path?.[0].key ?? "claims"}: ${message}`,
-  );
+  const faults = result.issues.map(({ path, message }) => {
+    const claim = path?.[0].key as string | undefined;
+    return `${claim ?? "claims"}: ${message}`;
+  });
   throw new ThrottrError("token_invalid", faults.join("; "));
 }
