@@ -47,7 +47,7 @@ export default { fetch: count };`,
   ],
   [
     "all objects",
-    136,
+    138,
     `export { Channel, Directory, Hub, Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,
