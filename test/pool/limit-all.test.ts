@@ -1,13 +1,14 @@
 /** Limits that are charged together, through every door, with real shards. */
 import { abortAllDurableObjects, reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { readSettings } from "../../src/base/settings.ts";
 import { InitialShards } from "../support/shards.ts";
 import type { LimitAllEntry } from "../../src/wire/edge/limit-all.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
+import type { Shards } from "../../src/wire/shards.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import { bytesOf, concat, u16, u32, f64, WHOAMI } from "../support/frames/index.ts";
 import { open } from "../support/pool/binding.ts";
@@ -244,4 +245,16 @@ describe("durability", () => {
       expect(meters.map(({ alarms }) => alarms)).toEqual([0, 0, 0, 0]);
     },
   );
+
+  it("calls of limits together count as calls of their shards, which split under load", async () => {
+    const ns = freshNamespace();
+    const nowMs = Date.now();
+    const clock = vi.spyOn(Date, "now").mockImplementation(() => nowMs);
+    for (let i = 0; i < 10; i++) await open(ns).limitAll({ requests: inShards(ns, 1, 1) });
+    clock.mockImplementation(() => nowMs + 5000);
+    const call = calling(await bearerOf({ ns }));
+    const { shards } = (await call("GET", "/v1/shards")).json as unknown as Shards;
+    clock.mockRestore();
+    expect(shards.map(({ callsPerSecond }) => callsPerSecond)).toEqual([2, 2, 0, 0]);
+  });
 });

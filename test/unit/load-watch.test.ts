@@ -11,6 +11,7 @@ import { YRMCDS_PROTOCOLS } from "../../src/wire/yrmcds/dialect.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { CIRCLE, WHOLE } from "../../src/wire/range.ts";
 import { batchOf, bytesOf, HOURS, U16, yrmcds } from "../support/frames/index.ts";
+import { together } from "../support/rate-limits/limit-all.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 
 const NOW_MS = 1_700_000_000_000;
@@ -86,6 +87,19 @@ describe("a shard under load", () => {
     expect(splits.length).toBe(1);
     expect(splits[0]! / CIRCLE).toBeGreaterThan(0.3);
     expect(splits[0]! / CIRCLE).toBeLessThan(0.7);
+  });
+
+  it("limits that are charged together count by their keys", () => {
+    const strategy = { strategy: "token_bucket", burst: 5, rate: 1 } as const;
+    const watched = new Watched();
+    for (let i = 0; i <= KEYS; i++) {
+      const { body } = together({ name: "api", key: `${i}`, strategy });
+      watched.watch.noteLimits(body, watched.nowMs);
+      watched.nowMs += 1000 / CALLS;
+    }
+    expect(watched.splits.length).toBe(1);
+    expect(watched.splits[0]! / CIRCLE).toBeGreaterThan(0.3);
+    expect(watched.splits[0]! / CIRCLE).toBeLessThan(0.7);
   });
 
   it("a shard with as many calls as it may have does not split, nor does one before half a minute has passed", () => {

@@ -90,6 +90,11 @@ export class ShardSplits {
     this.#load.note(placement, batch, nowMs);
   }
 
+  /** The body of a LIMIT_ALL is executed. */
+  noteLimits(body: Uint8Array, nowMs: number): void {
+    this.#load.noteLimits(body, nowMs);
+  }
+
   /** A commit is written. */
   noteCommit(): void {
     if (this.#isLarge) this.splitting.noteLarge();

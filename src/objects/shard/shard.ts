@@ -198,9 +198,10 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     const admitted = this.#beforeWrite(placement);
     await admitted;
     this.#own.assert(placement);
-    return await this.#write(admitted === null ? doorMs : undefined, (nowMs) =>
-      this.#engine.limitAll(body, id === null ? null : hexOf(id), nowMs),
-    );
+    return await this.#write(admitted === null ? doorMs : undefined, (nowMs) => {
+      this.#splits.noteLimits(body, nowMs);
+      return this.#engine.limitAll(body, id === null ? null : hexOf(id), nowMs);
+    });
   }
 
   async cancelLimits(...asked: Asked<"cancelLimits">): Promise<void> {
