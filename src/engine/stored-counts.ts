@@ -69,7 +69,7 @@ export class StoredCounts {
   begin(nowMs: number): void {
     this.#sinceMs ??= nowMs;
     if (!this.#isCounting || this.#limits === null) return;
-    // Rows may have more names than there ever were at once: those without a row had lost it before the others changed last.
+    // Rows of the journal may name more limiters than ever counted at once: those that had lost theirs changed before the others.
     const names = [...this.#storedLimits.keys()]
       .filter((name) => !ROWS_BEFORE_NAMES.includes(name))
       .slice(-LIMIT_NAMES_MAX);
@@ -155,7 +155,7 @@ export class StoredCounts {
     const restored = Array.from({ length: LIMIT_OUTCOMES }, (_, i) =>
       view.getFloat64(totalsAt + 8 * i, true),
     ).concat(hasLocal ? view.getFloat64(end + 1, true) : 0);
-    // The one that changed last is the last.
+    // In the order of their last change.
     this.#storedLimits.delete(name);
     this.#storedLimits.set(
       name,
