@@ -89,6 +89,20 @@ export class ReservingShard {
     while (this.#disk.isCutting);
   }
 
+  /** What a call would be answered later: an engine is asked that starts from what is stored, and nothing is kept of it. */
+  callLater<Result>(afterMs: number, operation: Operation<Result>): Result {
+    this.commit();
+    const { engine, nowMs } = this;
+    this.nowMs += afterMs;
+    this.crash();
+    try {
+      return this.call(operation);
+    } finally {
+      this.engine = engine;
+      this.nowMs = nowMs;
+    }
+  }
+
   /** The engine starts again with what was committed. */
   crash(): void {
     this.engine = this.#disk.start(1, this.nowMs);
