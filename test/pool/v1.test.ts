@@ -531,6 +531,8 @@ describe("limits", () => {
   it.each([
     ["quota_ratio_taken", [1, 60_000], [2, 120_000]],
     ["quota_name_taken", [1, 60_000, "a"], [5, 60_000, "a"]],
+    // Above 0, but less than half a nanosecond.
+    ["window_invalid", [1, 1e-7]],
   ] as const)("the invalid limit %s is refused with its code", async (code, ...quotas) => {
     const named = quotas.map(([limit, windowMs, name], i) => ({
       name: name ?? `q${i}`,
@@ -538,6 +540,12 @@ describe("limits", () => {
       windowMs,
     }));
     expectProblem(await limit({ strategy: { strategy: "fixed_window", quotas: named } }), code);
+  });
+
+  it("costs whose sum is out of range are refused together with their code", async () => {
+    const request = { name: "api", key: "user:1", strategy: bucket, cost: SAFE_MAX };
+    const got = await call("POST", "/v1/limit-all", { json: { requests: [request, request] } });
+    expectProblem(got, "cost_invalid");
   });
 
   it("names of limits have few characters", async () => {

@@ -39,8 +39,12 @@ const result = { 200: { description: "The decision.", schema: components.LimitRe
 
 /** Codes of names in the path, which a request of many has in its body instead. */
 const nameErrors: readonly ProblemCode[] = ["base_key_invalid", "key_invalid"];
-/** Codes of a strategy. Schemas check each field; these are about fields together, and about the stored state. */
+/**
+ * Codes of a strategy. Schemas check each field; these are about a window that rounds to 0 ns, about fields together, and about
+ * the stored state.
+ */
 const strategyErrors: readonly ProblemCode[] = [
+  "window_invalid",
   "quota_name_taken",
   "quota_ratio_taken",
   "time_overflow",
@@ -215,7 +219,7 @@ export const limitRoutes = [
     answers: {
       200: { description: "What the limits decided.", schema: components.LimitAllResult },
     },
-    errors: [...limitErrors, "limit_all_invalid", "shard_full"],
+    errors: [...limitErrors, "cost_invalid", "limit_all_invalid", "shard_full"],
     example: {
       url: "/v1/limit-all",
       body: {
