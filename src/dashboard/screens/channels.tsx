@@ -2,6 +2,7 @@
 import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
 import type { Subscription, ThrottrError } from "../../client/index.ts";
+import { listChannels, type ChannelList, type ListedChannel } from "../channel-list.ts";
 import {
   Allowed,
   Area,
@@ -20,26 +21,15 @@ import {
 } from "../controls/index.ts";
 import { counted, formatBytes, formatTime } from "../format.ts";
 import { notify, useListed } from "../hooks.ts";
-import { bytesOfName, type NameFields } from "../names.ts";
+import { bytesOfName } from "../names.ts";
 import { useOpened } from "../place.ts";
-import { jsonOf, type Page } from "../server.ts";
+import { jsonOf } from "../server.ts";
 import { failureOf, lacksScope, type Session } from "../session.ts";
 import type { Fields } from "../strategies.ts";
 import { beginningOf, nameText, type Beginning } from "../value-text.ts";
 
-type ChannelPage = Page<"channels", ListedChannel>;
-
-interface ListedChannel extends NameFields<"channel"> {
-  readonly publishedBytes: number;
-  readonly deliveredBytes: number;
-  readonly subscriptions: number;
-}
-
-const PAGE_CHANNELS = 200;
 /** Until a new subscription is listed, ms: the Hub tells its channel of it first. */
 const RELOAD_DELAY_MS = 500;
-/** Each connection is subscribed to a channel named like its ID from its beginning, without asking for it: it is not listed. */
-const OWN_CHANNEL = /^[\da-f]{32}$/;
 /** Messages that stay on the page. */
 const SHOWN_MAX = 200;
 /** Longer messages are cut. */
@@ -55,7 +45,7 @@ export function ChannelsScreen({ session }: { readonly session: Session }) {
   const channels = useListed(
     isListable
       ? async (signal) =>
-          await jsonOf<ChannelPage>(session, `/v1/channels?limit=${PAGE_CHANNELS}`, { signal })
+          await listChannels(async (path) => await jsonOf(session, path, { signal }))
       : null,
     [session],
   );
@@ -68,7 +58,7 @@ export function ChannelsScreen({ session }: { readonly session: Session }) {
         <Card title="Channels with subscribers">
           <Allowed session={session} scope="admin">
             <Loading of={channels} rows={5}>
-              {(page) => <ChannelTable page={page} onTail={setTailed} />}
+              {(list) => <ChannelTable list={list} onTail={setTailed} />}
             </Loading>
           </Allowed>
         </Card>
@@ -97,16 +87,12 @@ export function ChannelsScreen({ session }: { readonly session: Session }) {
 }
 
 function ChannelTable({
-  page: { channels, cursor },
+  list: { named, own, isWhole },
   onTail,
 }: {
-  readonly page: ChannelPage;
+  readonly list: ChannelList;
   readonly onTail: (channel: Uint8Array) => void;
 }) {
-  const named = channels.filter(
-    ({ channel }) => channel === undefined || !OWN_CHANNEL.test(channel),
-  );
-  const own = channels.length - named.length;
   return (
     <>
       {named.length === 0 ? (
@@ -147,7 +133,7 @@ function ChannelTable({
         {own === 0
           ? ""
           : ` Each connection also has a channel of its own, named by its ID; this table leaves out ${counted(own, "such channel")}.`}
-        {cursor === null ? "" : ` Only the first ${PAGE_CHANNELS} channels are listed.`}
+        {isWhole ? "" : " There are more channels than are listed."}
       </p>
     </>
   );
