@@ -418,6 +418,18 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
     await see(dialog, "No holders");
   });
 
+  it("a page of free semaphores does not say that nothing is held, as the next one may have what is", async () => {
+    const free = Array.from({ length: 100 }, (_, i) => `a-free-${100 + i}`);
+    const lease = { maximum: 1, ttlMs: 1 };
+    await Promise.all(
+      free.map((name) => dashboard.send("POST", `/v1/semaphores/${name}/leases`, lease)),
+    );
+    const page = await open(undefined, "semaphores");
+    await see(page, "Nothing on this page is held");
+    await button(page, "Next").click();
+    await see(row(page, "gpu"), "3");
+  });
+
   it("a limit can be asked, peeked at, refunded and reset", async () => {
     const page = await open(undefined, "limiter");
     const card = page.locator(".card", { hasText: "Result" });

@@ -87,6 +87,7 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
                 ) : (
                   <SemaphoreTable
                     semaphores={semaphores}
+                    isWhole={cursors.length === 0 && next === null}
                     isFreeShown={isFreeShown}
                     onOpen={setOpened}
                     onShowFree={() => setFreeShown(true)}
@@ -119,11 +120,14 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
 
 function SemaphoreTable({
   semaphores,
+  isWhole,
   isFreeShown,
   onOpen,
   onShowFree,
 }: {
   readonly semaphores: readonly ListedSemaphore[];
+  /** There are no other pages. */
+  readonly isWhole: boolean;
   /** Lists free semaphores, too. */
   readonly isFreeShown: boolean;
   readonly onOpen: (name: Uint8Array) => void;
@@ -134,7 +138,7 @@ function SemaphoreTable({
   return (
     <>
       {held.length === 0 && !isFreeShown ? (
-        <Empty title="Nothing is held">
+        <Empty title={isWhole ? "Nothing is held" : "Nothing on this page is held"}>
           A free semaphore stays listed for a while and keeps its statistics.
         </Empty>
       ) : (
