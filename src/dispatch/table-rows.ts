@@ -30,12 +30,13 @@ export async function rangeRows(
   recordsMax: number,
 ): Promise<RangeRows> {
   const hashes = order === "" ? null : order;
-  const parts = shards.map.ranges.countWithin(range);
-  // Of one record from each shard, those that come first are taken.
-  const share = Math.max(1, Math.floor(recordsMax / parts));
+  const partsOf = (): number => shards.map.ranges.countWithin(range);
+  const parts = partsOf();
   const ask = async (of: Range, until?: TablePlace): Promise<Given[]> =>
     await shards.askWithin(of, async ({ placement, stub }) => {
       const asked = until === undefined ? query : { ...query, until };
+      // Of one record from each shard, those that come first are taken. Shards that were not known before count, too.
+      const share = Math.max(1, Math.floor(recordsMax / partsOf()));
       return await refuseUnknown(stub().rows(placement, asked, hashes, place, share));
     });
   let given = await ask(range);

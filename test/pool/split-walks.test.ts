@@ -135,6 +135,18 @@ it("pages of fewer records than a range has shards go on to the last record", as
   );
 });
 
+it("a page in the order of the table asks all shards together for few more rows than it has, also where they are not known yet", async () => {
+  const [shards, limit] = [64, 1000];
+  const namespace = new KeyNamespace(1, keysOf(2000));
+  await namespace.group.findShards();
+  for (let shard = 1; shard < shards; shard++) namespace.split((shard * CIRCLE) / shards);
+  const asked: number[] = [];
+  namespace.onRows = (recordsMax) => asked.push(recordsMax);
+  const counts = await rowsInTable(namespace, limit);
+  expect(counts.reduce((sum, each) => sum + each, 0)).toBe(2000);
+  expect(Math.max(...asked)).toBeLessThanOrEqual(limit / shards);
+});
+
 it("a page of a scan makes no more calls than it may where the range of its cursor has split into many shards", async () => {
   const count = 1000;
   const namespace = new KeyNamespace(1, keysOf(count));

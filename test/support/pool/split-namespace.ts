@@ -30,6 +30,8 @@ export class SplitNamespace {
   calls = 0;
   /** Called with the number of records, and of their bytes, that a shard is asked to export. */
   onExport: (recordsMax: number, bytesMax: number) => void = () => {};
+  /** Called with the number of rows in the order of its table that a shard is asked for. */
+  onRows: (recordsMax: number) => void = () => {};
   #shards: SplitShard[];
   readonly #initial: number;
   readonly #engineOf: (isOwn: (keyspace: number, key: string) => boolean) => Engine;
@@ -131,6 +133,7 @@ export class SplitNamespace {
         max: number,
       ) => {
         const { engine } = await owned(placement);
+        this.onRows(max);
         return { hashes: "one", ...engine.scan.rowsFrom(query, place, max) };
       },
       exportPage: async (
