@@ -7,11 +7,10 @@
  * not matter when it has split. Any of them may have the next key, so each is asked for each page, for its share of it.
  */
 import { EXPORT_PAGE_HEADER_BYTES } from "../engine/export.ts";
-import { compareBytes, joinBytes, type ByteWriter } from "../wire/bytes.ts";
+import type { ByteWriter } from "../wire/bytes.ts";
 import {
   EXPORT_BYTES_MAX,
   EXPORT_RECORDS_MAX,
-  EXPORT_ROW_BYTES,
   ExportOption,
   KEY_BYTES_MAX,
   LEASE_ID_BYTES,
@@ -21,6 +20,7 @@ import { CIRCLE, initialRange } from "../wire/range.ts";
 import type { Access } from "../base/access.ts";
 import { refuseUnknown } from "../base/unknown-method.ts";
 import { EXPORT_PAGES_BYTES } from "../engine/sizes.ts";
+import { ExportCalls, ExportPages } from "./export-pages.ts";
 import { check, readParts, queryOf } from "./scans.ts";
 import type { AskedShard, ShardGroup } from "./shard-group.ts";
 import { shareOfRows } from "./share-of-rows.ts";
@@ -127,21 +127,27 @@ async function gather(
   let index = after === null ? 0 : initialOf(placeOf(after), count);
   let [recordsLeft, bytesLeft] = [limit, bytesMax];
   let isRangeDone = false;
+  const calls = new ExportCalls();
   for (let behind = after; ; index++, behind = null) {
     if (index === count || recordsLeft === 0 || bytesLeft <= 0) break;
     const initial = initialRange(index, count);
     const [records, bytes] = [recordsLeft, bytesLeft];
-    const pages = await shards.askWithin(initial, async (shard) => {
-      // Counted with each call: the answer of one shard may say that it has split into many.
-      const parts = map.ranges.countWithin(initial);
-      const rowsMax = shareOfRows(records, shard.range, initial);
-      return await ask(shard, behind, rowsMax, pageBytesOf(bytes, parts));
+    const pages = new ExportPages(records, bytes);
+    await shards.askWithin(initial, async (shard) => {
+      await calls.begin();
+      let isLarge = true;
+      try {
+        // Counted with each call: the answer of one shard may say that it has split into many.
+        const bytesMax = pageBytesOf(bytes, map.ranges.countWithin(initial));
+        const rowsMax = shareOfRows(records, shard.range, initial);
+        const answer = await ask(shard, behind, rowsMax, bytesMax);
+        isLarge = answer.length > EXPORT_PAGE_HEADER_BYTES + bytesMax;
+        pages.add(answer);
+      } finally {
+        calls.end(isLarge);
+      }
     });
-    const page = mergePages(
-      pages.map(({ answer }) => answer),
-      recordsLeft,
-      bytesLeft,
-    );
+    const page = pages.merged();
     // A shard gives its first record whatever its size: one that is too large for the rest of this page begins the next one.
     if (page.rows.length > bytesLeft && rows.length > 0) {
       isRangeDone = false;
@@ -164,69 +170,6 @@ function pageBytesOf(bytesMax: number, shards: number): number {
 /** Which of the ranges that a namespace began with has a hash. */
 function initialOf(hash: number, count: number): number {
   return Math.floor((hash * count) / CIRCLE);
-}
-
-/** Records of one page. */
-interface ExportRows {
-  readonly rows: Uint8Array;
-  readonly count: number;
-  /** No records follow. */
-  readonly isLast: boolean;
-}
-
-/** Merges the pages of shards behind one key: up to the key at which the first of them ends. */
-function mergePages(pages: readonly Uint8Array[], countMax: number, bytesMax: number): ExportRows {
-  const [only] = pages;
-  if (pages.length === 1) {
-    const count = only![1]! | (only![2]! << 8);
-    return { rows: only!.subarray(EXPORT_PAGE_HEADER_BYTES), count, isLast: only![0] === 1 };
-  }
-  const ends = pages.flatMap((page) => (page[0] === 1 ? [] : [lastKey(page)]));
-  const end = ends.toSorted(compareKeys)[0];
-  const rows = pages
-    .flatMap(rowsOf)
-    .filter(({ key }) => end === undefined || compareKeys(key, end) <= 0)
-    .toSorted((a, b) => compareKeys(a.key, b.key));
-  let count = 0;
-  let bytes = 0;
-  while (count < Math.min(countMax, rows.length)) {
-    bytes += rows[count]!.row.length;
-    if (count > 0 && bytes > bytesMax) break;
-    count++;
-  }
-  return {
-    rows: joinBytes(rows.slice(0, count).map(({ row }) => row)),
-    count,
-    isLast: end === undefined && count === rows.length,
-  };
-}
-
-/** A row of a page, and its key. */
-interface ExportRow {
-  readonly row: Uint8Array;
-  readonly key: Uint8Array;
-}
-
-function rowsOf(page: Uint8Array): ExportRow[] {
-  const view = new DataView(page.buffer, page.byteOffset, page.byteLength);
-  const rows: ExportRow[] = [];
-  for (let at = EXPORT_PAGE_HEADER_BYTES; at < page.length;) {
-    const keyAt = at + EXPORT_ROW_BYTES;
-    const keyEnd = keyAt + view.getUint16(at, true);
-    const end = keyEnd + view.getUint32(at + EXPORT_ROW_BYTES - 4, true);
-    rows.push({ row: page.subarray(at, end), key: page.subarray(keyAt, keyEnd) });
-    at = end;
-  }
-  return rows;
-}
-
-/** Of a page that is not the last one, which has a record. A release before 0.5.0 may give none: then the page ends where it began. */
-function lastKey(page: Uint8Array): Uint8Array {
-  return rowsOf(page).at(-1)?.key ?? new Uint8Array(0);
-}
-
-function compareKeys(a: Uint8Array, b: Uint8Array): number {
-  return compareBytes(a, 0, a.length, b, 0, b.length);
 }
 
 /** Which page is asked for. */

@@ -189,6 +189,8 @@ export const MERGE_PAGE_BYTES_MIN = 4 << 10;
  * shards, each gives a page of the size that was asked for.
  */
 export const EXPORT_PAGES_BYTES = 16 << 20;
+/** Shards that are asked at once for a page of an export, at least: each may give one record of 1.8 MB. */
+export const EXPORT_CALLS_MIN = 16;
 /** Fragments are sent in chunks of about this size: the caller's room is asked for between two. */
 export const FRAGMENTS_CHUNK_BYTES = 32 << 10;
 /** What the last fragment may grow to when rows have come meanwhile. A full one has 2 KiB. */

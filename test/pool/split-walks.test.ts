@@ -8,7 +8,7 @@ import { remove, scan } from "../../src/dispatch/scans.ts";
 import { startOf, type TableCursor, writeTableCursor } from "../../src/dispatch/scan-cursor.ts";
 import { rangeRows } from "../../src/dispatch/table-rows.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { EXPORT_PAGES_BYTES, SCAN_CALLS_MAX } from "../../src/engine/sizes.ts";
+import { EXPORT_CALLS_MIN, EXPORT_PAGES_BYTES, SCAN_CALLS_MAX } from "../../src/engine/sizes.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { CIRCLE, endOf, WHOLE } from "../../src/wire/range.ts";
 import {
@@ -226,6 +226,19 @@ it("a page of an export asks all shards together for bounded bytes, also where t
   );
   expect(asked.length).toBe(namespace.count);
   expect(asked.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThanOrEqual(EXPORT_PAGES_BYTES);
+});
+
+it("few of many shards are asked at once for a page of an export while each gives more than it is asked for", async () => {
+  const keys = keysOf(200);
+  const namespace = new KeyNamespace(1, keys);
+  for (let shard = 1; shard < 64; shard++) namespace.split((shard * CIRCLE) / 64);
+  // A row of a counter has more than 24 bytes.
+  const frame = exportFrame({ limit: 10_000, bytesMax: 1, after: null });
+  const page = exportRows(await namespace.answer(exportPage, frame));
+  expect(page.rows.map(({ key }) => key)).toEqual(keys.toSorted().slice(0, 1));
+  expect(namespace.exportsAtOnce).toBe(EXPORT_CALLS_MIN);
+  await namespace.answer(exportPage, exportFrame({ after: null }));
+  expect(namespace.exportsAtOnce).toBeGreaterThan(EXPORT_CALLS_MIN);
 });
 
 it("a removal counts each record once, whenever shards split", async () => {

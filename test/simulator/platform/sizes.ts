@@ -199,6 +199,7 @@ function listings(random: Random): Partial<Sizes> {
     MERGE_PAGES_BYTES: whole(random, 512, 16_384),
     MERGE_PAGE_BYTES_MIN: whole(random, 64, 1024),
     EXPORT_PAGES_BYTES: whole(random, 256, 16_384),
+    EXPORT_CALLS_MIN: whole(random, 1, 4),
     FRAGMENTS_CHUNK_BYTES: whole(random, 64, 4096),
     // A fragment has up to 2,048 bytes without rows that came meanwhile.
     LAST_FRAGMENT_BYTES_MAX: whole(random, 4096, 65_536),

@@ -30,6 +30,9 @@ export class SplitNamespace {
   calls = 0;
   /** Called with the number of records, and of their bytes, that a shard is asked to export. */
   onExport: (recordsMax: number, bytesMax: number) => void = () => {};
+  /** The most calls for a page of an export that were under way at a time. */
+  exportsAtOnce = 0;
+  #exports = 0;
   /** Called with the number of rows in the order of its table that a shard is asked for. */
   onRows: (recordsMax: number) => void = () => {};
   #shards: SplitShard[];
@@ -143,9 +146,14 @@ export class SplitNamespace {
         max: number,
         bytes: number,
       ) => {
-        const { engine } = await owned(placement);
-        this.onExport(max, bytes);
-        return finish(engine.exporting.page(query, after, max, bytes));
+        this.exportsAtOnce = Math.max(this.exportsAtOnce, ++this.#exports);
+        try {
+          const { engine } = await owned(placement);
+          this.onExport(max, bytes);
+          return finish(engine.exporting.page(query, after, max, bytes));
+        } finally {
+          this.#exports--;
+        }
       },
       exportLeases: async (
         placement: Placement,
