@@ -75,6 +75,7 @@ describe("batch of a client", () => {
     ],
     ["something else than a list", "purge", "argument_invalid"],
     ["something else than calls", [7], "argument_invalid"],
+    ["a hole", Object.assign(Array(2), { 1: ["purge", "a"] }), "argument_invalid"],
     ["too many calls", Array.from({ length: 10_001 }, () => ["purge", "a"]), "batch_too_large"],
   ])("a batch with %s is rejected, and sends nothing", async (_, calls, code) => {
     await expect(client.batch(calls as never)).rejects.toMatchObject({ code });

@@ -54,5 +54,6 @@ export function operationsOf<Item, Result>(
     const detail = `${field}: expected at most ${max} operations, got ${items.length}`;
     throw new ThrottrError("batch_too_large", detail);
   }
-  return items.map((item: Item) => operation(item));
+  // `map` would leave holes out, and so give results to the wrong calls.
+  return Array.from(items, (item: Item) => operation(item));
 }
