@@ -24,9 +24,9 @@ import { HubBacklog } from "./bridge-flow.ts";
 import { HubCounts } from "./hub-counts.ts";
 import { HubListing } from "./hub-listing.ts";
 import { Connection, type ConnectionHub } from "./connection.ts";
-import { CHANNEL_FAILED, FINISHED, SUBSCRIPTIONS_MAX } from "./ending.ts";
+import { FINISHED } from "./ending.ts";
+import { listen, type ListeningHub } from "./listening.ts";
 import { Dispatch } from "../../dispatch/dispatch.ts";
-import type { Listened } from "../../base/calls/channel.ts";
 import type {
   Delivered,
   DeliveredAll,
@@ -40,14 +40,13 @@ import {
   type OpenRequest,
 } from "../../base/calls/open-request.ts";
 import { logWarning } from "../../base/log.ts";
-import { GroupFull, Memberships } from "./memberships.ts";
+import { Memberships } from "./memberships.ts";
 import { EVERYBODY, hubName, type HubAddress } from "../../base/names.ts";
 import { StoredMap } from "./stored-map.ts";
 import { Roster } from "./roster.ts";
 import { endRevoked } from "./revoked-connections.ts";
 import { channelsPage, connectionsPage, subscribersOf } from "./roster-pages.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
-import { groupStubOf } from "../../dispatch/groups.ts";
 import { timersOf } from "../../base/timers.ts";
 import { directoryStub } from "../../base/stubs.ts";
 import { endUnused } from "../../base/unused-socket.ts";
@@ -61,10 +60,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   readonly dispatch: Dispatch;
   /** Every open connection, and the subscribers of each channel. */
   readonly roster: Roster;
-  readonly #namespace: string;
   readonly #name: string;
-  /** ID of this instance of the object: a wake-up is a new life, too. */
-  readonly #life = crypto.randomUUID();
   readonly #address: HubAddress;
   /** Requests that no shard counts. */
   readonly #counts: HubCounts;
@@ -89,6 +85,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   /** Connections whose tallies are not in their attachment yet. */
   #unstored = new Set<Connection>();
   readonly #storedMap: StoredMap;
+  /** What listeners of Server-Sent Events need of the Hub. */
+  readonly #forListeners: ListeningHub;
   /** Rings when a token expires. */
   readonly #alarm: AlarmClock;
 
@@ -98,7 +96,6 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     this.settings = readSettings(env);
     this.#name = ctx.id.name!;
     const { namespace, address } = hubName.parse(this.#name);
-    this.#namespace = namespace;
     this.#address = address;
     this.#counts = new HubCounts(env, {
       name: this.#name,
@@ -115,8 +112,11 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
       storage: ctx.storage,
       ...timersOf(ctx, scheduler),
     });
-    const memberships = new Memberships(env, namespace, this.#name, this.#life);
+    // ID of this instance of the object: a wake-up is a new life, too.
+    const life = crypto.randomUUID();
+    const memberships = new Memberships(env, namespace, this.#name, life);
     this.roster = new Roster(memberships, this.settings.HUB_SUBSCRIPTIONS_MAX);
+    this.#forListeners = { env, namespace, name: this.#name, life, roster: this.roster };
     this.#listing = new HubListing({
       name: this.#name,
       counts: this.#counts,
@@ -345,7 +345,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     this.#connections.set(server, connection);
     this.#join(connection);
     try {
-      const refused = channel === null ? null : await this.#listen(connection, channel, after);
+      const refused =
+        channel === null ? null : await listen(this.#forListeners, connection, channel, after);
       if (refused !== null) {
         endUnused(client);
         return new Response(null, { status: refused });
@@ -370,49 +371,6 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
       this.#yrmcdsConnections >= YRMCDS_CONNECTIONS_MAX &&
       dialect === "yrmcds"
     );
-  }
-
-  /**
-   * Subscribes a listener of Server-Sent Events to its channel.
-   *
-   * @returns null, or the status of a refusal: 503 where this Hub has no room, and 507 where the channel's group has none,
-   * so that no other Hub can help
-   */
-  async #listen(
-    connection: Connection,
-    channel: string,
-    after: number | null,
-  ): Promise<number | null> {
-    // Messages that come between the subscription and the group's answer follow what the group gives again.
-    connection.holdPushes();
-    try {
-      const change = this.roster.subscribe(connection, channel, presentMs());
-      if (change === "refused") {
-        connection.close(SUBSCRIPTIONS_MAX);
-        return 503;
-      }
-      if (change !== "done") await change;
-      connection.startListening(await this.#listened(channel, after));
-      connection.store();
-      return null;
-    } catch (error) {
-      if (error instanceof GroupFull) {
-        connection.close(SUBSCRIPTIONS_MAX);
-        return 507;
-      }
-      connection.close(CHANNEL_FAILED);
-      throw error;
-    }
-  }
-
-  /** @throws GroupFull */
-  async #listened(channel: string, after: number | null): Promise<Listened> {
-    if (channel === EVERYBODY)
-      return await directoryStub(this.env, this.#namespace).listen(this.#name, after);
-    const group = groupStubOf(this.env, this.#namespace, channel);
-    const listened = await group.listenTo(channel, this.#name, after, this.#life);
-    if (listened === null) throw new GroupFull();
-    return listened;
   }
 
   /**
