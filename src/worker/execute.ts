@@ -65,7 +65,7 @@ export async function executeOne<Result>(
 export async function exchange(caller: Caller, message: Uint8Array): Promise<Uint8Array> {
   const { settings, access } = caller;
   const runs = findRuns(EDGE, message, settings.FRAME_BYTES_MAX, access);
-  return await collect(caller, runs, 0);
+  return await collect(caller, runs, () => 0);
 }
 
 /**
@@ -78,21 +78,21 @@ async function send(
   operations: readonly Operation<unknown>[],
 ): Promise<Uint8Array> {
   const runs = runsOfOperations(operations, caller.settings.FRAME_BYTES_MAX);
-  return await collect(caller, runs, ROW_BYTES);
+  return await collect(caller, runs, (type, reply) => ROW_BYTES * rowsOf(type, reply));
 }
 
 /**
  * Sends runs and waits for all their replies. Without runs no object is called: an empty batch costs nothing.
  *
- * @param rowBytes what each row of a page counts beside its bytes
+ * @param weigh what a reply to a request counts beside its bytes
  */
 async function collect(
   caller: Caller,
   runs: readonly Frames[],
-  rowBytes: number,
+  weigh: (type: number, reply: Uint8Array) => number,
 ): Promise<Uint8Array> {
   if (runs.length === 0) return new Uint8Array(0);
-  const collected = new Collected(rowBytes);
+  const collected = new Collected(weigh);
   sendRuns(caller, runs, collected, RPC_CALL_REPLY_BYTES_MAX);
   return await collected.replies;
 }
@@ -105,12 +105,12 @@ class Collected implements RunSink {
   readonly #reject: (error: unknown) => void;
   readonly #parts: Uint8Array[] = [];
   readonly hasReader = true;
-  readonly #rowBytes: number;
-  /** Bytes in `#parts`, and what their rows count. They only grow: nothing is passed on before the end. */
+  readonly #weigh: (type: number, reply: Uint8Array) => number;
+  /** Bytes in `#parts`, and what they count beside. They only grow: nothing is passed on before the end. */
   #heldBytes = 0;
 
-  constructor(rowBytes: number) {
-    this.#rowBytes = rowBytes;
+  constructor(weigh: (type: number, reply: Uint8Array) => number) {
+    this.#weigh = weigh;
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     this.replies = promise;
     this.#resolve = resolve;
@@ -120,7 +120,7 @@ class Collected implements RunSink {
   /** The limit is looked at only here and in `room`, between runs: one call's replies have a limit of their own. */
   reply(replies: Uint8Array, isLast: boolean, type: number): void {
     this.#parts.push(replies);
-    this.#heldBytes += replies.length + this.#rowBytes * rowsOf(type, replies);
+    this.#heldBytes += replies.length + this.#weigh(type, replies);
     if (!isLast) return;
     if (this.isFull) this.#reject(replyTooLarge());
     else this.#resolve(joinBytes(this.#parts));

@@ -24,7 +24,7 @@ const ROW_BYTES: Readonly<Record<number, RowBytes>> = {
   [Command.exportLeases]: exported,
 };
 
-/** How many rows a whole reply has; 0 where it is not a page. */
+/** How many rows the whole reply to an operation has; 0 where it is not a page. A frame may ask for SCAN without a cursor. */
 export function rowsOf(type: number, reply: Uint8Array): number {
   const rowBytes = ROW_BYTES[type];
   if (rowBytes === undefined || reply[0] !== STATUS_SUCCESS) return 0;

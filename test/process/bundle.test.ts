@@ -40,7 +40,7 @@ ${THROTTR}`;
 const WORKERS = [
   [
     "counters and limits",
-    114,
+    116,
     `export { Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,
