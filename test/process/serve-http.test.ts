@@ -12,7 +12,7 @@ const BODY_BYTES_MAX = 8 * MEBIBYTE;
 const PART_BYTES = 4096;
 const TCP_PORT = 21_650;
 /** Shorter than STALL_TIMEOUT_MS; of several of them, the sum is longer. */
-const PAUSE_MS = 600;
+const PAUSE_MS = 900;
 
 const folder = mkdtempSync(join(tmpdir(), "throttr-bodies-"));
 const server = SelfHosted.start(
@@ -21,7 +21,7 @@ const server = SelfHosted.start(
     "--access=open",
     `--tcp=${TCP_PORT}=7.3/uint64`,
     `--data=${join(folder, "data")}`,
-    "--var=STALL_TIMEOUT_MS=1000",
+    "--var=STALL_TIMEOUT_MS=2000",
     `--var=BODIES_BYTES_MAX=${24 * MEBIBYTE}`,
   ],
   {},

@@ -733,6 +733,8 @@ describe("whatever happens", () => {
           await clock.pass(100);
         }
         await clock.pass(20_000);
+        // To read a body takes turns of the event loop, which the clock does not count.
+        await expect.poll(() => outcomes).not.toContain("pending");
         made.forEach(({ kind, key }, at) => {
           const outcome = outcomes[at];
           const times = executions.get(key) ?? 0;
