@@ -37,7 +37,15 @@ export type ListingOperation =
 
 /** The ways to list. */
 export type ListingName =
-  "LIST" | "STATS" | "SCAN" | "/v1/records" | "EXPORT" | "EXPORT_LEASES" | "SEMAPHORES" | "HOLDERS";
+  | "LIST"
+  | "STATS"
+  | "SCAN"
+  | "SCAN by key"
+  | "/v1/records"
+  | "EXPORT"
+  | "EXPORT_LEASES"
+  | "SEMAPHORES"
+  | "HOLDERS";
 
 /** What a row shows; what is not given, it does not show. */
 export interface ListedRow {

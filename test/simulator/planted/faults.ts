@@ -801,6 +801,15 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 1,
   },
   {
+    name: "rows of a page without a cursor are looked for behind one",
+    module: "src/worker/execute.ts",
+    text: "return await collect(caller, runs, () => 0);",
+    planted:
+      "return await collect(caller, runs, (type, reply) => ROW_BYTES * rowsOf(type, reply));",
+    workload: "listings",
+    seed: 7,
+  },
+  {
     name: "a walk that was begun before a split is answered without what was given",
     module: "src/objects/shard/walks.ts",
     text: "const answer = await inTurns(begin());\n      this.#host.own.assertStill(placement);",

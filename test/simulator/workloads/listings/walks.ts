@@ -1,6 +1,13 @@
 /** All ways to list what a namespace has, a page at a time. */
-import { EXPORT_ROW_BYTES } from "../../../../src/wire/edge/command.ts";
-import type { Operation } from "../../../../src/wire/edge/operation.ts";
+import {
+  Command,
+  EXPORT_ROW_BYTES,
+  RecordKind,
+  SCAN_ROW_BYTES,
+  ScanOption,
+} from "../../../../src/wire/edge/command.ts";
+import { reading } from "../../../../src/wire/edge/on-key.ts";
+import type { CommandReply, Operation } from "../../../../src/wire/edge/operation.ts";
 import type { ListedRecord } from "../../../../src/wire/edge/operations.ts";
 import type { ExportedKey, ExportedRecord } from "../../../../src/wire/edge/transfer.ts";
 import { listRowBytes, readFragments } from "../../../../src/wire/throttr/fragments.ts";
@@ -104,6 +111,22 @@ export function walksFor(isOurs: (key: string) => boolean): readonly Walk[] {
         if ("failed" in answer) return answer;
         const { records, cursor } = answer.result;
         return pageOf(records.map(rowOf), cursor, { cursor, fault: tooMany(records, limit) });
+      },
+    },
+    {
+      by: "SCAN by key",
+      collection: "records",
+      hasPrefix: true,
+      page: async ({ port: { port } }, { prefix, limit, cursor: after }) => {
+        const operation = scanByKey(prefix, limit, after as Uint8Array | null);
+        const [answer] = await port.exchange([operation]);
+        const read = resultOf(port, operation, answer!);
+        if ("failed" in read) return read;
+        const { records, isLast } = read.result;
+        const keys = records.map(({ key }) => Buffer.from(key));
+        const isOrdered = keys.every((key, i) => i === 0 || keys[i - 1]!.compare(key) < 0);
+        const fault = isOrdered ? tooMany(records, limit) : "is not in the order of its keys";
+        return pageOf(records.map(rowOf), isLast ? null : keys.at(-1)!, { fault });
       },
     },
     {
@@ -215,6 +238,39 @@ function queryOf(fields: Readonly<Record<string, unknown>>): string {
 
 const tooMany = (rows: readonly unknown[], limit: number): string | null =>
   rows.length > limit ? `has ${rows.length} rows, not ${limit}` : null;
+
+/** A page of SCAN whose cursor is the last key of the page before. */
+interface PageByKey {
+  readonly records: readonly ListedRecord[];
+  readonly isLast: boolean;
+}
+
+/** SCAN without option 2. */
+const scanByKey = (prefix: string, limit: number, after: Uint8Array | null): Operation<PageByKey> =>
+  reading(Command.scan, prefix, readPageByKey, (out) => {
+    out.u16(limit);
+    out.u8(after === null ? 0 : ScanOption.isBehind);
+    if (after !== null) out.copy(after);
+  });
+
+function readPageByKey({ bytes, view }: CommandReply): PageByKey {
+  const records: ListedRecord[] = [];
+  for (let at = 1; at < bytes.length;) {
+    const keyAt = at + SCAN_ROW_BYTES;
+    const keyEnd = keyAt + bytes[at]!;
+    const isCounter = bytes[at + 1] === RecordKind.counter;
+    const value = view.getBigUint64(at + 11, true);
+    records.push({
+      key: bytes.slice(keyAt, keyEnd),
+      kind: isCounter ? "counter" : "buffer",
+      expiresAtMs: Number(view.getBigUint64(at + 3, true) / 1_000_000n),
+      quota: isCounter ? value : null,
+      bytes: isCounter ? null : Number(value),
+    });
+    at = keyEnd;
+  }
+  return { records, isLast: bytes[0] === 1 };
+}
 
 /** The rows of an answer in fragments. */
 async function framesOf(
