@@ -267,7 +267,7 @@ describe("on a WebSocket", () => {
   });
 
   it("an expired token ends its WebSocket, even an idle one", async () => {
-    const door = await openSocket(PATH, await bearerOf({ ns: "idle", exp: nowS() + 1 }));
+    const door = await openSocket(PATH, await bearerOf({ ns: "idle", exp: nowS() + 2 }));
     const lasting = await openSocket(PATH, await bearerOf({ ns: "idle", exp: nowS() + 1000 }));
     expect(await door.closed).toMatchObject({
       code: 1008,
