@@ -9,38 +9,13 @@ import type { LimitResult, LimitStrategy } from "../../src/wire/edge/limit.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import { resultOf, together } from "../support/rate-limits/limit-all.ts";
 import { ReservingShard } from "../support/rate-limits/reserving-shard.ts";
+import { strategiesOf } from "../support/rate-limits/strategies.ts";
 import { runs } from "../support/runs.ts";
 
 const limit = fc.integer({ min: 1, max: 30 });
 const rate = fc.constantFrom(0.3, 1, 3, 7.7, 100, 999.9);
 const windowMs = fc.constantFrom(3, 50, 1000, 1500.5, 60_000);
-const bucketOf = (strategy: "token_bucket" | "leaky_bucket" | "gcra") =>
-  fc.record({ strategy: fc.constant(strategy), burst: limit, rate });
-const fixed = fc
-  .tuple(limit, windowMs, limit, windowMs)
-  .filter(([a, aMs, b, bMs]) => a * bMs !== b * aMs)
-  .map(([a, aMs, b, bMs]) => ({
-    strategy: "fixed_window" as const,
-    quotas: [
-      { name: "a", limit: a, windowMs: aMs },
-      { name: "b", limit: b, windowMs: bMs },
-    ],
-  }));
-const STRATEGIES: readonly [string, fc.Arbitrary<LimitStrategy>][] = [
-  ["token bucket", bucketOf("token_bucket")],
-  ["leaky bucket", bucketOf("leaky_bucket")],
-  ["GCRA", bucketOf("gcra")],
-  ["fixed windows", fixed],
-  ["sliding window", fc.record({ strategy: fc.constant("sliding_window"), limit, windowMs })],
-  [
-    "composite",
-    fc.record({
-      strategy: fc.constant("composite"),
-      primary: fixed,
-      secondary: bucketOf("token_bucket"),
-    }),
-  ],
-];
+const STRATEGIES = strategiesOf({ limit, rate, windowMs });
 
 const NAMES = [
   "limit",

@@ -1,10 +1,10 @@
 /** Reservations against a model of what they promise: exact alone, never too much among others, the same over restarts. */
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
-import type { LimitStrategy } from "../../src/wire/edge/limit.ts";
 import { ReservationModel } from "../support/models/reservations.ts";
 import { ReservationRun, type ReservationStep } from "../support/rate-limits/reservation-run.ts";
 import { ReservingShard } from "../support/rate-limits/reserving-shard.ts";
+import { strategiesOf } from "../support/rate-limits/strategies.ts";
 import { runs } from "../support/runs.ts";
 
 const PARAMETERS = { seed: inject("seed"), numRuns: runs(300) };
@@ -14,37 +14,8 @@ const amount = fc.integer({ min: 1, max: 900 });
 const cost = fc.integer({ min: 1, max: 300 });
 /** A unit or two in each millisecond, so that amounts are whole. */
 const rate = fc.constantFrom(1000, 2000);
-const bucketOf = (strategy: "token_bucket" | "leaky_bucket" | "gcra") =>
-  fc.record({ strategy: fc.constant(strategy), burst: amount, rate });
 const windowMs = fc.integer({ min: 100, max: 4000 });
-const fixed = fc
-  .tuple(amount, windowMs, amount, windowMs)
-  .filter(([a, aMs, b, bMs]) => a * bMs !== b * aMs)
-  .map(([a, aMs, b, bMs]) => ({
-    strategy: "fixed_window" as const,
-    quotas: [
-      { name: "a", limit: a, windowMs: aMs },
-      { name: "b", limit: b, windowMs: bMs },
-    ],
-  }));
-const STRATEGIES: readonly [string, fc.Arbitrary<LimitStrategy>][] = [
-  ["token bucket", bucketOf("token_bucket")],
-  ["leaky bucket", bucketOf("leaky_bucket")],
-  ["GCRA", bucketOf("gcra")],
-  ["fixed windows", fixed],
-  [
-    "sliding window",
-    fc.record({ strategy: fc.constant("sliding_window"), limit: amount, windowMs }),
-  ],
-  [
-    "composite",
-    fc.record({
-      strategy: fc.constant("composite"),
-      primary: fixed,
-      secondary: bucketOf("token_bucket"),
-    }),
-  ],
-];
+const STRATEGIES = strategiesOf({ limit: amount, rate, windowMs });
 
 const waitMs = fc.oneof(
   { weight: 4, arbitrary: fc.integer({ min: 0, max: 400 }) },
