@@ -46,6 +46,14 @@ const reportOf = (minute: number, requests: number, base = 0): MinuteReport => (
 const requestsOf = (history: History, nowMs: number): [number, number][] =>
   history.list(nowMs).map(({ atMs, requests }) => [(atMs - START_MS) / MINUTE_MS, requests]);
 
+/** An engine that counts, and what reports its counts. */
+function reportingEngine(): { engine: Engine; reporter: MinuteReporter } {
+  const engine = new Engine({ hashKey: { low: 1, high: 2 }, bytesMax: 1 << 20, isCounting: true });
+  const reporter = engine.newReporter()!;
+  reporter.begin(START_MS, 0);
+  return { engine, reporter };
+}
+
 describe("the report of a minute", () => {
   it("a report has the rest of the minute before, and this minute up to its first request", () => {
     const object = new Counting();
@@ -104,13 +112,7 @@ describe("the report of a minute", () => {
   });
 
   it("reports have requests, bytes and decisions of an engine, by limiter", () => {
-    const engine = new Engine({
-      hashKey: { low: 1, high: 2 },
-      bytesMax: 1 << 20,
-      isCounting: true,
-    });
-    const reporter = engine.newReporter()!;
-    reporter.begin(START_MS, 0);
+    const { engine, reporter } = reportingEngine();
     const strategy = configurationBytes({ strategy: "token_bucket", burst: 2, rate: 0.001 });
     const decide = (name: string, nowMs: number): void => {
       const frames = [limit(`${name}:ada`, strategy, 1)];
@@ -132,13 +134,7 @@ describe("the report of a minute", () => {
   });
 
   it("a report of an engine that is only looked at has decisions in the minute in which they were made", () => {
-    const engine = new Engine({
-      hashKey: { low: 1, high: 2 },
-      bytesMax: 1 << 20,
-      isCounting: true,
-    });
-    const reporter = engine.newReporter()!;
-    reporter.begin(START_MS, 0);
+    const { engine, reporter } = reportingEngine();
     const strategy = configurationBytes({ strategy: "token_bucket", burst: 9, rate: 0.001 });
     const history = new History();
     for (let i = 0; i < 3; i++) {
