@@ -34,7 +34,7 @@ const isOwn = ({ channel }: ListedChannel): boolean =>
   channel !== undefined && OWN_CHANNEL.test(channel);
 
 /**
- * Reads pages until there are enough channels, or no more.
+ * Reads pages until it has enough channels, or has read the last page.
  *
  * @param read the page of a path
  */

@@ -81,16 +81,13 @@ async function send(
   return await collect(caller, runs, (type, reply) => ROW_BYTES * rowsOf(type, reply));
 }
 
+/** What a reply counts beside its bytes, by the type of its request. */
+type Weigh = (type: number, reply: Uint8Array) => number;
+
 /**
  * Sends runs and waits for all their replies. Without runs no object is called: an empty batch costs nothing.
- *
- * @param weigh what a reply to a request counts beside its bytes
  */
-async function collect(
-  caller: Caller,
-  runs: readonly Frames[],
-  weigh: (type: number, reply: Uint8Array) => number,
-): Promise<Uint8Array> {
+async function collect(caller: Caller, runs: readonly Frames[], weigh: Weigh): Promise<Uint8Array> {
   if (runs.length === 0) return new Uint8Array(0);
   const collected = new Collected(weigh);
   sendRuns(caller, runs, collected, RPC_CALL_REPLY_BYTES_MAX);
@@ -105,11 +102,11 @@ class Collected implements RunSink {
   readonly #reject: (error: unknown) => void;
   readonly #parts: Uint8Array[] = [];
   readonly hasReader = true;
-  readonly #weigh: (type: number, reply: Uint8Array) => number;
+  readonly #weigh: Weigh;
   /** Bytes in `#parts`, and what they count beside. They only grow: nothing is passed on before the end. */
   #heldBytes = 0;
 
-  constructor(weigh: (type: number, reply: Uint8Array) => number) {
+  constructor(weigh: Weigh) {
     this.#weigh = weigh;
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     this.replies = promise;

@@ -88,7 +88,7 @@ describe("pages of one batch over a binding", () => {
     },
   );
 
-  it("frames stay bytes, so their rows count no more than these", async () => {
+  it("replies to frames stay bytes, so their rows count nothing beside them", async () => {
     const frames = messageOf(Array.from({ length: 400 }, () => operations.list()));
     const replies = await exchange(callerOfPages("rows-frames"), frames);
     expect(replies.length).toBeGreaterThan(400 * ROWS * SCAN_ROW_BYTES);

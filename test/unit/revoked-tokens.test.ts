@@ -29,7 +29,7 @@ function makeList(): { revoked: RevokedTokens; alarms: number[]; told: string[][
   return { revoked, alarms, told };
 }
 
-it("revocations that follow each other do not put off the alarm by which Hubs are told of the first", async () => {
+it("later revocations do not delay the alarm that tells Hubs of the first one", async () => {
   vi.useFakeTimers({ now: 1000 });
   const { revoked, alarms, told } = makeList();
   for (const id of ["a", "b", "c"]) {

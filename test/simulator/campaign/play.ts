@@ -85,7 +85,7 @@ function successorOf({ variables }: Plan, { today }: Releases): Release {
   return variables["SHARDS"] === SHARDS_BEFORE ? { ...today, variables: { SHARDS: "1" } } : today;
 }
 
-/** What an operator deploys who goes on without the data. */
+/** The deployment of an operator who accepts that the data is lost. */
 const acceptingLoss = (today: Release): Release => ({
   ...today,
   variables: { ACCEPT_DATA_LOSS: "on" },

@@ -94,8 +94,8 @@ export function checkRecords(calls: readonly RecordCall[], terms: RecordTerms): 
 }
 
 /**
- * The calls on a key until all that there was under it was lost, and those after that, which find nothing at first. Those that may
- * belong to either say nothing in both. Where only a part was lost, nobody knows what the latter find.
+ * The calls on a key until all that there was under it was lost, and those after that, which find nothing at first. A call that was
+ * under way at the loss has an unknown outcome in both. Where only a part was lost, calls after the loss are not judged.
  */
 function partsOf(calls: readonly RecordCall[], loss: Loss | null): readonly RecordCall[][] {
   if (loss === null) return [[...calls]];
