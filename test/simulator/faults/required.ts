@@ -295,6 +295,7 @@ export const REQUIRED: readonly string[] = [
   ...each(["slow network"], ["client", "object"]),
   ...each(["slow disk"], ["commit"]),
   ...each(["late alarm"], ["alarm"]),
+  ...each(["late turn"], ["Shard", "Hub", "door"]),
   ...each(["commit failed", "durable, and reported as failed", "partition at a commit"], COMMITS),
   ...each(
     ["crash"],

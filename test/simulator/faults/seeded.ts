@@ -19,6 +19,7 @@ const RATES = {
   // Others happen between events: see `Disturbances`.
   "partition at a commit": 5e-4,
   "late alarm": 0.3,
+  "late turn": 0.2,
   "client gone": 0.01,
   "broken frame": 0.01,
   "close left unanswered": 1,
@@ -37,6 +38,8 @@ const AIMED_FATES = ["lost", "answer lost", "caller ended"] as const;
 
 /** A commit takes so long at most, in ms: of a disk that is slow now, and of one that is not. */
 export const COMMIT_MS = { slow: 5000, most: 15 };
+/** A turn comes within that, in ms: of an isolate that others keep waiting, and of one that has the processor for itself. */
+const TURN_MS = { late: 100, most: 1 };
 /** A slow message takes so long at most, in ms: longer than the time that any caller waits. */
 export const SLOW_MS = 30_000;
 /** The client of an exchange that leaves does so by then, in ms: most answers come earlier, and some listeners stay longer. */
@@ -88,6 +91,12 @@ export class SeededFaults implements Faults {
   latencyMs(link: "object" | "client"): number {
     if (this.#happens("slow network", link)) return this.#random.skewed(100, SLOW_MS);
     return this.#random.skewed(0.05, link === "object" ? 5 : 50);
+  }
+
+  turnMs(kind: string): number {
+    return this.#happens("late turn", kind)
+      ? this.#random.skewed(TURN_MS.most, TURN_MS.late)
+      : this.#random.skewed(TURN_MS.most / 100, TURN_MS.most);
   }
 
   commitMs(): number {

@@ -36,6 +36,12 @@ export interface Faults extends NetworkFaults {
   crashesAt(life: Mortal, what: string): boolean;
   /** How long a message is on its way, in ms. */
   latencyMs(link: "object" | "client"): number;
+  /**
+   * How long others have the processor before a life has its next turn, in ms.
+   *
+   * @param kind of the life
+   */
+  turnMs(kind: string): number;
   /** How long the disk takes for a commit, in ms. */
   commitMs(): number;
   /** No commit has taken longer so far. */
@@ -68,6 +74,7 @@ export function calm(random: Random): Faults {
     noteGone: () => {},
     crashesAt: () => false,
     latencyMs: (link) => random.skewed(0.05, link === "object" ? 5 : 20),
+    turnMs: () => 0,
     commitMs: () => random.skewed(0.2, CALM_COMMIT_MS),
     commitMsMost: CALM_COMMIT_MS,
     callFate: () => "delivered",

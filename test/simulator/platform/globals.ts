@@ -21,6 +21,8 @@ export interface GlobalsOptions {
   /** Of a Worker's isolate, `Date.now()` is the only clock; a client has a `performance` that never goes back. */
   readonly kind: "worker" | "client";
   readonly onLog: (level: LogLevel, life: Life, text: string) => void;
+  /** How long a timer of 0 ms takes, in ms: code waits for a turn by it. Nothing happens before unless given. */
+  readonly turnMs?: () => number;
   /** Requests that leave; none may unless given. */
   readonly fetch?: (request: SimRequest) => Promise<SimResponse>;
   /** The class for connections that code opens by itself; that of Workers unless given. */
@@ -33,7 +35,7 @@ export type Globals = Readonly<Record<string, unknown>>;
 export function globalsOf(options: GlobalsOptions): Globals {
   const { network, random, kind } = options;
   const life = options.life;
-  const timers = timersOf(life);
+  const timers = timersOf(life, options.turnMs);
   const isClient = kind === "client";
   const globals: Record<string, unknown> = {
     ...timers,
@@ -82,7 +84,7 @@ interface Timers {
 /** The shortest interval: one of 0 would never let virtual time pass. */
 const INTERVAL_MS_MIN = 1;
 
-function timersOf(life: () => Life): Timers {
+function timersOf(life: () => Life, turnMs: () => number = () => 0): Timers {
   const cancels = new Map<number, () => void>();
   let made = 0;
   const clear = (timer: unknown): void => {
@@ -96,7 +98,7 @@ function timersOf(life: () => Life): Timers {
         cancels.delete(timer);
         run(...args);
       };
-      cancels.set(timer, life().later(delayOf(delayMs), "timer", ring));
+      cancels.set(timer, life().later(delayOf(delayMs) || turnMs(), "timer", ring));
       return timer;
     },
     setInterval(run, delayMs, ...args) {

@@ -13,6 +13,8 @@ export class Isolate extends RunningLife {
   /** Those that it serves now. */
   readonly requests = new Set<RunningLife>();
   requestsBegun = 0;
+  /** When the last turn comes that was asked for so far: turns come in the order in which they were asked for. */
+  #turnAtMs = 0;
 
   constructor(
     site: Site,
@@ -34,6 +36,7 @@ export class Isolate extends RunningLife {
       network: site.network,
       random: site.random.fork(this.name),
       kind: "worker",
+      turnMs: () => this.#turnMs((site.running ?? this).kind),
       onLog: (level, life, text) => {
         site.trace.noteLog(`console.${level}`, life.name, text);
         options.onLog(life, text);
@@ -41,6 +44,12 @@ export class Isolate extends RunningLife {
     });
     this.code = options.program({ ...globals, $sizes: options.sizes });
     this.exports = this.code.exports;
+  }
+
+  #turnMs(kind: string): number {
+    const { time, faults } = this.site;
+    this.#turnAtMs = Math.max(this.#turnAtMs, time.nowMs + faults.turnMs(kind));
+    return this.#turnAtMs - time.nowMs;
   }
 
   override get isIdle(): boolean {

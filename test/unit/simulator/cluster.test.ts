@@ -21,6 +21,10 @@ const THING = `
     write() {
       this.ctx.storage.kv.put("key", "value");
     }
+    takeTurns(count) {
+      this.turns = [];
+      for (let i = 0; i < count; i++) setTimeout(() => this.turns.push([i, Date.now()]), 0);
+    }
     get sockets() {
       return this.ctx.getWebSockets();
     }
@@ -31,6 +35,8 @@ const THING = `
 interface Thing {
   open(): void;
   write(): void;
+  takeTurns(count: number): void;
+  readonly turns: readonly (readonly [number, number])[];
   readonly sockets: readonly object[];
 }
 
@@ -136,6 +142,29 @@ describe("a copy of an object that the network has parted from the rest", () => 
       time.runUntil(time.nowMs + 60_000);
       expect(old!.isOver).toBe(true);
       expect(object.lives).toEqual([object.life]);
+      object.close();
+    });
+  });
+});
+
+describe("the turns of an isolate", () => {
+  it("come in the order in which they were asked for, each when others have let go of the processor", async () => {
+    await inMacrotask(() => {
+      const waits = [50, 1, 70];
+      const { cluster, wake } = makeCluster(1, { turnMs: () => waits.shift()! });
+      const object = cluster.object("Thing", "1");
+      wake(object);
+      const { time } = cluster.site;
+      const life = object.life!;
+      const thing = life.instance as unknown as Thing;
+      const begunMs = life.clockMs;
+      life.later(0, "asked", () => thing.takeTurns(3));
+      time.runUntil(time.nowMs + 1000);
+      expect(thing.turns.map(([turn, atMs]) => [turn, atMs - begunMs])).toEqual([
+        [0, 50],
+        [1, 50],
+        [2, 70],
+      ]);
       object.close();
     });
   });

@@ -46,6 +46,16 @@ describe("faults of a seed", () => {
     expect(Math.max(...most)).toBeGreaterThan(1000);
   });
 
+  it("a turn comes within a millisecond in some runs, and up to 100 ms later in others", () => {
+    const most = Array.from({ length: 200 }, (_, seed) => {
+      const faults = faultsOf(seed);
+      return Math.max(...Array.from({ length: 100 }, () => faults.turnMs("Shard")));
+    });
+    expect(most.filter((ms) => ms <= 1).length).toBeGreaterThan(50);
+    expect(Math.max(...most)).toBeGreaterThan(50);
+    expect(Math.max(...most)).toBeLessThanOrEqual(100);
+  });
+
   it("a call that a plan aims at is hit often, in each of the ways in which it may go wrong", () => {
     const faults = new SeededFaults(new Random(1), new FaultCounts(), ["Shard.adopt"]);
     const fates = Array.from({ length: RUNS }, () => faults.callFate("Shard", "adopt"));
