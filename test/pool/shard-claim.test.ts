@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { emptyBatch, InitialShards } from "../support/shards.ts";
 import { parseSettings } from "../../src/base/settings.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";
+import { randomHashKey } from "../../src/objects/shard/shard-row.ts";
 import type { Placement } from "../../src/wire/batch.ts";
 import { initialRange } from "../../src/wire/range.ts";
 import { bytesOf, concat, hex, HOURS, INFO, LIST, U16 } from "../support/frames/index.ts";
@@ -19,6 +20,8 @@ import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
 
 const INDEXES = [0, 1, 2, 3];
+
+const NONE = new Uint8Array();
 
 let namespaces = 0;
 
@@ -209,6 +212,11 @@ describe("a shard whose database vanished", () => {
 });
 
 describe("first calls to a shard", () => {
+  const failureOf = async (call: Promise<unknown>): Promise<string> =>
+    await call.then(
+      () => "none",
+      (error: Error) => error.message,
+    );
   const { SHARDS, SHARD_SECRET } = parseSettings(env);
   const placementOf = (ns: string, secret = SHARD_SECRET): Placement =>
     new InitialShards(ns, SHARDS, secret).placement;
@@ -237,6 +245,23 @@ describe("first calls to a shard", () => {
       await Promise.all(answers);
     },
   );
+
+  it("a shard whose deployment has another secret than its callers begins no data and adopts none", async () => {
+    const { ns, shard } = await freshNamespace();
+    const placement = placementOf(ns);
+    await withSettings({ SHARD_SECRET: "another" }, async () => {
+      const range = initialRange(1, SHARDS);
+      const begun = await failureOf(shard(1).apply(emptyBatch({ ...placement, range })));
+      const half = { from: 2 ** 31, to: 0 };
+      const offer = { placement, hashKey: randomHashKey(), range: half, parent: 0, attempt: 1 };
+      const other = env.SHARD.getByName(`${ns}/80000000`);
+      const adopted = await failureOf(other.adopt(offer, 1, NONE, NONE));
+      for (const failure of [begun, adopted]) {
+        expect(failure).toMatch(/^shards_mismatch: .*SHARD_SECRET/);
+      }
+    });
+    expect(await shard(0).hasData()).toBe(false);
+  });
 });
 
 describe("a shard without records", () => {

@@ -72,6 +72,7 @@ export class Adoption {
     const { place } = shardName.parse(name);
     // A name of another range would be served under this one for good.
     if (place.kind !== "split" || place.from !== offer.range.from) return "gap";
+    journal.assertSeed(offer.placement);
     const before = journal.placement;
     // Rows have times of the other shard: to a clock that was read long ago they would seem to be ahead.
     engine.advance(presentMs());

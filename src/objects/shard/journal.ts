@@ -100,7 +100,7 @@ export class Journal {
       );
     }
     const placement = { shards: state.shards, fingerprint: state.fingerprint };
-    assertSameSeed(placement, this.#hash);
+    this.assertSeed(placement);
     this.placement = placement;
     this.#generation = this.#open = state.generation;
     this.split.load(state);
@@ -121,6 +121,15 @@ export class Journal {
     if (hasTable(this.#sql, `journal_${next}`)) this.#resumeCut(next);
     if (isFiltered) this.#engine.ownership.endRestore();
     this.#engine.endRestore();
+  }
+
+  /**
+   * Checks that data has, or would have, the seed of this deployment. Callers and objects of two deployments may meet.
+   *
+   * @throws ThrottrError `shards_mismatch`
+   */
+  assertSeed(placement: Placement): void {
+    assertSameSeed(placement, this.#hash);
   }
 
   /**

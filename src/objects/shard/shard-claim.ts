@@ -114,6 +114,7 @@ export class ShardClaim {
    * @throws Error `shards_mismatch`, `shard_data_missing`
    */
   async claim(placement: Placement): Promise<void> {
+    this.#journal.assertSeed(placement);
     const had = await this.#witnessed();
     if (had !== null && this.#journal.placement === null) {
       assertSameSeed(had.placement, placement);
