@@ -47,6 +47,8 @@ export interface WorldOptions {
   readonly isCalm: boolean;
   /** Whether databases of shards vanish for a while. */
   readonly hasLosses: boolean;
+  /** Deployments have another secret by mistake. */
+  readonly hasMistakes: boolean;
   readonly faults: (random: Random) => Faults;
   readonly variables: Readonly<Record<string, string>>;
   readonly machines: number;
@@ -83,6 +85,8 @@ export class World {
   /** Sizes of the server in this run. */
   readonly sizes: Sizes;
   readonly settings: Settings;
+  /** The highest `HUBS_MAX` of all deployments so far. */
+  hubsMax: number;
   /** What befell objects and connections, for checkers. */
   readonly witness: Witness;
   /** What went wrong without a fault that explains it. */
@@ -117,10 +121,12 @@ export class World {
     const sizes = sizesOf(this.random.fork("sizes"));
     this.sizes = { ...production, ...sizes };
     this.settings = parseSettings(options.variables);
+    this.hubsMax = this.settings.HUBS_MAX;
     this.#clients = new Machine(this.time, "clients");
     this.failures = new Failures({
       hasFaults: !options.isCalm,
       hasLosses: options.hasLosses,
+      hasMistakes: options.hasMistakes,
       hasReleases: !options.isToday,
       hasSplits: Number(options.variables["SHARDS_MAX"]) > 1,
       hasTokens: options.workloads.some(({ name }) => name === "tokens"),
@@ -147,6 +153,7 @@ export class World {
       clocks: this.clocks,
       sizes: this.sizes,
       settings: this.settings,
+      hubsMax: () => this.hubsMax,
       isToday: options.isToday,
     });
     for (let i = 0; i < options.doors; i++) this.openDoor();

@@ -24,6 +24,10 @@ export interface Plan {
   readonly losses: number;
   /** The first database that vanishes does not come back, and an operator accepts the loss: `ACCEPT_DATA_LOSS`. */
   readonly acceptsLoss: boolean;
+  /** Deployments that change `HUBS_MAX` or `SHARDS`. */
+  readonly changes: number;
+  /** Deployments with another `SHARD_SECRET` by mistake, each of which is set right within minutes. */
+  readonly mistakes: number;
   readonly workloads: readonly WorkloadName[];
   readonly variables: Readonly<Record<string, string>>;
   /** What the run begins with. Where that is not today's code, a deployment puts it in place. */
@@ -48,6 +52,8 @@ const SPLITS = { share: 0.5, least: 1, most: 40 };
 const SHARDS_MAX_SPLIT = [16, 64, 1024];
 const SPLIT_CALLS = [1, 2, 400];
 const LOSSES = { share: 0.1, least: 1, most: 8, accepted: 0.3 };
+const CHANGES = { share: 0.15, least: 1, most: 6 };
+const MISTAKES = { share: 0.08, least: 1, most: 4 };
 /** The share of runs with splits that aim at a call of their protocol: such calls are few, and hardly ever hit by chance. */
 const AIMED_SHARE = 0.5;
 const SPLIT_CALLS_AIMED = ["Shard.adopt", "Shard.given", "Shard.verdictOn"];
@@ -64,14 +70,11 @@ export function planOf(seed: number): Plan {
   const splitting = random.fork("splits");
   const settings = drawnSettings(random);
   const losing = random.fork("losses");
+  const changing = random.fork("changes");
   const some = names.filter(() => choice.chance(0.5));
   const shards = 1 + random.int(SHARDS_MAX);
-  const splits = splitting.chance(SPLITS.share)
-    ? Math.round(splitting.skewed(SPLITS.least, SPLITS.most))
-    : 0;
-  const losses = losing.chance(LOSSES.share)
-    ? Math.round(losing.skewed(LOSSES.least, LOSSES.most))
-    : 0;
+  const splits = timesOf(SPLITS, splitting);
+  const losses = timesOf(LOSSES, losing);
   return {
     seed,
     machines: 1 + random.int(4),
@@ -84,6 +87,8 @@ export function planOf(seed: number): Plan {
     splitCalls: splitting.pick(SPLIT_CALLS),
     losses,
     acceptsLoss: losses > 0 && losing.chance(LOSSES.accepted),
+    changes: timesOf(CHANGES, changing),
+    mistakes: timesOf(MISTAKES, changing),
     workloads: some.length > 0 ? some : [choice.pick(names)],
     variables: {
       ACCESS: "open",
@@ -99,6 +104,12 @@ export function planOf(seed: number): Plan {
     aims: splits > 0 && splitting.chance(AIMED_SHARE) ? [splitting.pick(SPLIT_CALLS_AIMED)] : [],
   };
 }
+
+/** How often something happens in a run: in some runs never. */
+const timesOf = (
+  { share, least, most }: { readonly share: number; readonly least: number; readonly most: number },
+  random: Random,
+): number => (random.chance(share) ? Math.round(random.skewed(least, most)) : 0);
 
 /** Where nothing goes wrong no release takes the place of another, and a run of the release before alone shows nothing. */
 function calmOrBefore(random: Random): Pick<Plan, "hasFaults" | "release"> {
@@ -151,6 +162,19 @@ export const lossesOf = ({ hasFaults, release, losses }: Plan): number =>
 
 /** Whether one of them is lost for good in a run. */
 export const losesForGood = (plan: Plan): boolean => plan.acceptsLoss && lossesOf(plan) > 0;
+
+/**
+ * Whether deployments change settings in a run. Those of release 0.4.0 have a number of shards that stays, and a loss is accepted by a
+ * deployment of its own.
+ */
+const hasDeployments = (plan: Plan): boolean =>
+  plan.hasFaults && plan.release === "today" && !losesForGood(plan);
+
+/** How often a deployment changes settings in a run. */
+export const changesOf = (plan: Plan): number => (hasDeployments(plan) ? plan.changes : 0);
+
+/** How often one has another secret by mistake. */
+export const mistakesOf = (plan: Plan): number => (hasDeployments(plan) ? plan.mistakes : 0);
 
 export const isSeed = (seed: unknown): seed is number =>
   Number.isInteger(seed) && (seed as number) >= 0 && (seed as number) < SEEDS;

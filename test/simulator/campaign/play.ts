@@ -9,7 +9,7 @@ import type { Violation } from "../checks/history.ts";
 import { workloadsOf } from "../workloads/all.ts";
 import { EndlessRun, World } from "../world.ts";
 import type { Release } from "../platform/realm.ts";
-import { lossesOf, losesForGood, type Plan } from "./plan.ts";
+import { changesOf, lossesOf, losesForGood, mistakesOf, type Plan } from "./plan.ts";
 
 /** The default of `SHARDS` in the release before. */
 const SHARDS_BEFORE = "4";
@@ -44,6 +44,7 @@ export async function play(
     isToday: plan.release === "today",
     isCalm,
     hasLosses: lossesOf(plan) > 0,
+    hasMistakes: mistakesOf(plan) > 0,
     faults: (random) => (isCalm ? calm(random) : new SeededFaults(random, counts, plan.aims)),
     variables: { ...plan.variables, ...splitVariables(plan) },
     machines: plan.machines,
@@ -58,7 +59,9 @@ export async function play(
     const violations = await inMacrotask(() => {
       const losses = lossesOf(plan);
       const accepting = losesForGood(plan) ? acceptingLoss(releases.today) : null;
-      new Disturbances(world, counts, { successor, isCalm, losses, accepting }).start();
+      const [changes, mistakes] = [changesOf(plan), mistakesOf(plan)];
+      const planned = { successor, losses, accepting, changes, mistakes };
+      new Disturbances(world, counts, { isCalm, ...planned }).start();
       return playOrFail(world);
     });
     return {

@@ -36,6 +36,8 @@ function* smallerThan(plan: Plan): Generator<Plan> {
   }
   if (plan.hasFaults && plan.release === "today") yield { ...plan, hasFaults: false };
   if (plan.losses > 0) yield { ...plan, losses: 0 };
+  if (plan.changes > 0) yield { ...plan, changes: 0 };
+  if (plan.mistakes > 0) yield { ...plan, mistakes: 0 };
   if (plan.clients > 1) yield { ...plan, clients: Math.floor(plan.clients / 2) };
   if (plan.operations > 20) yield { ...plan, operations: Math.floor(plan.operations / 2) };
   if (plan.durationMs > 10_000) yield { ...plan, durationMs: Math.floor(plan.durationMs / 2) };

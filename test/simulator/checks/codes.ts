@@ -30,6 +30,8 @@ export interface CodeTerms {
   readonly hasFaults: boolean;
   /** Databases of shards vanish for a while. */
   readonly hasLosses: boolean;
+  /** Deployments have another `SHARD_SECRET` for a while. */
+  readonly hasMistakes: boolean;
   /** Objects and doors of several releases meet. */
   readonly hasReleases: boolean;
   readonly hasSplits: boolean;
@@ -107,20 +109,24 @@ const WITH_RELEASES: Codes = {
 /** A shard is asked to split that has just split. */
 const WITH_SPLITS: Codes = { split: ["split_refused", "shard_moved"] };
 
-const MISSING = ["shard_data_missing"];
-/** A shard without its database refuses what is about its keys, or about all of a namespace. */
-const WITH_LOSSES: Codes = {
-  message: MISSING,
-  connection: MISSING,
-  records: MISSING,
-  limits: MISSING,
-  leases: MISSING,
-  holds: MISSING,
-  listings: MISSING,
-  shards: MISSING,
-  counts: MISSING,
-  split: MISSING,
-};
+/** A shard refuses what is about its keys, or about all of a namespace. */
+const byShards = (codes: readonly string[]): Codes => ({
+  message: codes,
+  connection: codes,
+  records: codes,
+  limits: codes,
+  leases: codes,
+  holds: codes,
+  listings: codes,
+  shards: codes,
+  counts: codes,
+  split: codes,
+});
+
+/** A shard without its database. */
+const WITH_LOSSES = byShards(["shard_data_missing"]);
+/** A shard whose data was written with another secret than its own, or its caller's. */
+const WITH_MISTAKES = byShards(["shards_mismatch"]);
 
 const ENDED = ["token_expired", "token_revoked"];
 const WITH_TOKENS: Codes = { tokens: ENDED, connection: ENDED };
@@ -149,11 +155,13 @@ const LITTLE_ROOM: Codes = { connection: FULL_ROOM };
 
 /** Whether a call of one of some kinds may end with a code. */
 export function isExpected(code: string, kinds: readonly CallKind[], terms: CodeTerms): boolean {
-  const { hasFaults, hasLosses, hasReleases, hasSplits, hasTokens, pendingBytesMax } = terms;
+  const { hasFaults, hasLosses, hasMistakes, hasReleases } = terms;
+  const { hasSplits, hasTokens, pendingBytesMax } = terms;
   const tables = [
     ALWAYS,
     ...(hasFaults ? [WITH_FAULTS] : []),
     ...(hasLosses ? [WITH_LOSSES] : []),
+    ...(hasMistakes ? [WITH_MISTAKES] : []),
     ...(hasReleases ? [WITH_RELEASES] : []),
     ...(hasSplits ? [WITH_SPLITS] : []),
     ...(hasTokens ? [WITH_TOKENS] : []),

@@ -40,9 +40,20 @@ export const STALL_MS = 30_000;
 const MISSING_MS = { least: 1000, most: 120_000 };
 /** How long after that an operator accepts the loss, in ms. */
 const ACCEPTED_MS = { least: 1000, most: 60_000 };
+/** Knows how many shards the namespace of all clients began with. */
+const FIRST_SHARD = "default/0";
+
 /** Databases vanish when clients have begun to write, and before this part of the run has passed. */
 const LOST_FROM_MS = 20_000;
 const LOST_UNTIL = 0.8;
+
+/** What deployments set that change settings. */
+const CHANGED = {
+  HUBS_MAX: { least: 1, most: 4 },
+  SHARDS: { least: 1, most: 8 },
+} as const;
+/** How long a deployment with another secret takes, is in force, and takes to be set right, in ms each. */
+const MISTAKEN_MS = { least: 100, most: 60_000 };
 
 /** How long a deployment takes in which a release takes the place of another, in ms. */
 const DEPLOYMENT_MS = { least: 10_000, most: 180_000 };
@@ -63,12 +74,16 @@ export class Disturbances {
   readonly #successor: Release | null;
   readonly #losses: number;
   readonly #accepting: Release | null;
+  readonly #changes: number;
+  readonly #mistakes: number;
 
   /**
    * @param options.successor takes the place of the release that the run begins with; null where that stays
    * @param options.isCalm objects are put to sleep, and nothing goes wrong
    * @param options.losses how often the database of a shard vanishes for a while
    * @param options.accepting what an operator deploys for whom the first of them is lost for good; null where all come back
+   * @param options.changes how often a deployment changes settings
+   * @param options.mistakes how often one has another secret for a while
    */
   constructor(
     world: World,
@@ -78,16 +93,22 @@ export class Disturbances {
       isCalm,
       losses,
       accepting,
+      changes,
+      mistakes,
     }: {
       readonly successor: Release | null;
       readonly isCalm: boolean;
       readonly losses: number;
       readonly accepting: Release | null;
+      readonly changes: number;
+      readonly mistakes: number;
     },
   ) {
     this.#world = world;
     this.#losses = accepting === null ? losses : 1;
     this.#accepting = accepting;
+    this.#changes = changes;
+    this.#mistakes = mistakes;
     this.#random = world.random.fork("disturbances");
     this.#counts = counts;
     this.#successor = successor;
@@ -104,6 +125,7 @@ export class Disturbances {
   start(): void {
     this.#next();
     this.#planLosses();
+    this.#planDeployments();
     const successor = this.#successor;
     if (successor === null) return;
     const { durationMs, time } = this.#world;
@@ -117,13 +139,60 @@ export class Disturbances {
 
   #planLosses(): void {
     const random = this.#random.fork("losses");
+    this.#plan(this.#losses, random, () => {
+      const lost = this.#loseData(random);
+      if (lost !== null) this.#note("data lost", lost);
+    });
+  }
+
+  #planDeployments(): void {
+    const random = this.#random.fork("deployments");
+    this.#plan(this.#changes, random, () => this.#change(random));
+    this.#plan(this.#mistakes, random, () => this.#mistake(random));
+  }
+
+  /** Lets something happen a number of times, when clients have begun to write and before most of the run has passed. */
+  #plan(times: number, random: Random, happen: () => void): void {
     const { durationMs, time } = this.#world;
-    for (let i = 0; i < this.#losses; i++) {
-      time.after(random.between(LOST_FROM_MS, durationMs * LOST_UNTIL), () => {
-        const lost = this.#loseData(random);
-        if (lost !== null) this.#note("data lost", lost);
-      });
+    for (let i = 0; i < times; i++) {
+      time.after(random.between(LOST_FROM_MS, durationMs * LOST_UNTIL), happen);
     }
+  }
+
+  #change(random: Random): void {
+    if (!this.#hasData()) return;
+    const name = random.pick(Object.keys(CHANGED) as (keyof typeof CHANGED)[]);
+    const { least, most } = CHANGED[name];
+    const value = least + random.int(most - least + 1);
+    if (name === "HUBS_MAX") this.#world.hubsMax = Math.max(this.#world.hubsMax, value);
+    this.#deployWith({ [name]: String(value) }, random);
+    this.#note("setting changed", name);
+  }
+
+  #mistake(random: Random): void {
+    if (!this.#hasData()) return;
+    this.#deployWith({ SHARD_SECRET: "another" }, random);
+    this.#world.time.after(random.skewed(MISTAKEN_MS.least, MISTAKEN_MS.most), () =>
+      this.#deployWith({ SHARD_SECRET: "" }, random),
+    );
+    this.#note("setting changed", "SHARD_SECRET");
+  }
+
+  #deployWith(variables: Readonly<Record<string, string>>, random: Random): void {
+    const { release } = this.#world.cluster;
+    const changed = { ...release, variables: { ...release.variables, ...variables } };
+    this.#deploy(changed, random.skewed(MISTAKEN_MS.least, MISTAKEN_MS.most));
+  }
+
+  /** Whether the number of shards and the secret are fixed: the first shard has data. */
+  #hasData(): boolean {
+    return [...this.#world.cluster.objects].some(
+      ({ className, disk, name }) =>
+        className === "Shard" &&
+        name === FIRST_SHARD &&
+        disk.isDurable &&
+        disk.database.hasTable("shard"),
+    );
   }
 
   /** One shard at a time: each is missed by the others. */
@@ -174,7 +243,7 @@ export class Disturbances {
     if (subject !== null) this.#note(kind, subject);
   }
 
-  #note(kind: Kind | "data lost" | "loss accepted", subject: string): void {
+  #note(kind: Kind | "data lost" | "loss accepted" | "setting changed", subject: string): void {
     this.#world.trace.note("disturbance", kind, subject);
     this.#counts.add(kind, subject.split(" ")[0]!);
   }

@@ -28,6 +28,8 @@ export interface PlantedFault {
   readonly losses?: number;
   /** One of them is lost for good, and an operator accepts that. */
   readonly acceptsLoss?: boolean;
+  /** How often a deployment has another secret for a while; never unless given. */
+  readonly mistakes?: number;
   /** Requests of the run, where it takes many to see the fault. */
   readonly operations?: number;
   /** Calls at which faults happen often; none unless given. */
@@ -38,6 +40,7 @@ export interface PlantedFault {
 
 const SPLITS = 20;
 const LOSSES = 8;
+const MISTAKES = 4;
 
 export const PLANTED: readonly PlantedFault[] = [
   {
@@ -847,6 +850,16 @@ export const PLANTED: readonly PlantedFault[] = [
     workload: "listings",
     splits: SPLITS,
     seed: 13,
+  },
+  {
+    name: "a shard loads data that was written with another secret",
+    module: "src/objects/shard/journal.ts",
+    text: "this.assertSeed(placement);",
+    planted: "",
+    workload: "records",
+    splits: SPLITS,
+    mistakes: MISTAKES,
+    seed: 1,
   },
   {
     name: "a shard whose database has vanished begins anew",

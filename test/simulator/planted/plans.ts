@@ -10,6 +10,8 @@ export function* plansFor(fault: PlantedFault, first: number, count: number): Ge
     splits: fault.splits ?? 0,
     losses: fault.losses ?? 0,
     acceptsLoss: fault.acceptsLoss === true,
+    changes: 0,
+    mistakes: fault.mistakes ?? 0,
     aims: fault.aims ?? [],
     operations: fault.operations ?? OPERATIONS,
     release: "today",

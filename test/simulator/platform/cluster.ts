@@ -139,7 +139,7 @@ export class Cluster implements ObjectHost {
    */
   deploy(release: Release, overMs: number): void {
     const { random, time } = this.site;
-    if (release !== this.release) this.deployedMs = time.nowMs + overMs;
+    if (release.name !== this.release.name) this.deployedMs = time.nowMs + overMs;
     this.release = release;
     for (const object of this.objects) {
       time.after(random.between(0, overMs), () => {

@@ -8,6 +8,7 @@ import { Failures } from "../../simulator/failures.ts";
 const CALM: CodeTerms = {
   hasFaults: false,
   hasLosses: false,
+  hasMistakes: false,
   hasReleases: false,
   hasTokens: false,
   hasSplits: false,
