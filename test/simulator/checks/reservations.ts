@@ -144,7 +144,7 @@ function isOpenFor(
 /** The first settlement counts: all answers say the same, and it is what one of the calls asked for. */
 function settledViolation({ key, by, settlements }: Reservation): Violation | null {
   const asked = new Set(settlements.map(costOf));
-  const answered = settlements.filter(isAnswered).filter(({ outcome }) => isSettled(outcome));
+  const answered = settlements.filter(isSettledBy);
   const [first] = answered;
   const wrong = answered.find(
     ({ outcome: { settled } }) => settled !== first!.outcome.settled || !asked.has(settled!),
@@ -165,11 +165,17 @@ function noteCharge(
   // A debt changes what is left in ways that these checks leave out.
   for (const call of settlements)
     if (settledCostOf(call) > cost) noteInexact(track, spanOf(call).fromMs);
-  const leastSettled = Math.min(cost, ...costs);
+  // Without an answer any of the calls may have settled it, at any time.
+  const said = late.length === 0 ? settlements.filter(isSettledBy) : [];
+  const [first] = said;
+  const leastSettled = Math.min(cost, ...(first === undefined ? costs : [first.outcome.settled!]));
   const spans = settlements.map(spanOf);
   if (leastSettled < cost) {
     const fromMs = Math.min(...spans.map((each) => each.fromMs));
-    const toMs = Math.max(...spans.map((each) => each.toMs));
+    const toMs =
+      first === undefined
+        ? Math.max(...spans.map((each) => each.toMs))
+        : Math.min(...said.map(({ ended }) => ended!.ms));
     // Where there may have been others of its name, the settlement may have been one of theirs.
     const charged = late.length === 0 ? { charged: span } : {};
     const units = cost - leastSettled;
@@ -194,7 +200,8 @@ const costOf = ({ operation }: LimitCall): number =>
   (operation as Extract<LimitOperation, { name: "settle" }>).cost;
 
 /** A settlement that failed in its caller has no cost. */
-const isSettled = ({ settled }: LimitOutcome): boolean => typeof settled === "number";
+const isSettledBy = (call: LimitCall): call is LimitCall & { outcome: LimitOutcome } =>
+  isAnswered(call) && typeof call.outcome.settled === "number";
 
 const settledCostOf = (call: LimitCall): number =>
   (isAnswered(call) ? call.outcome.settled : null) ?? costOf(call);

@@ -496,6 +496,17 @@ describe("a bucket", () => {
         expect(messagesOf(BUCKET, [reserve, open, again(6, 5, 4)])).toHaveLength(1);
       });
 
+      it("has the cost that the answers say, though one that was lost asked for less", () => {
+        const settlements = [
+          settle(4, settled),
+          { ...again(6, 0, 3), outcome: "unknown" as const },
+        ];
+        const leaves = (left: number) =>
+          messagesOf(BUCKET, [peek(0, 10), reserve, ...settlements, peek(8, left)]);
+        expect(leaves(7)).toEqual([]);
+        expect(leaves(10)).toEqual([expect.stringContaining("a charge is lost")]);
+      });
+
       it("may be another one where its call was repeated after its TTL", () => {
         const later = call(
           2000,
