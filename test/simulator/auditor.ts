@@ -65,9 +65,8 @@ export interface Audited {
   readonly moments: Moments;
   readonly clocks: ClockHistory;
   readonly sizes: Sizes;
+  /** The highest of all deployments. */
   readonly settings: Settings;
-  /** The highest `HUBS_MAX` so far: deployments change it. */
-  readonly hubsMax: () => number;
   /** Whether all objects run today's code: budgets of the release before are others. */
   readonly isToday: boolean;
 }
@@ -189,7 +188,7 @@ export class Auditor {
       shardBytesMax: set.SHARD_BYTES_MAX,
       shards: set.SHARDS,
       shardsMax: set.SHARDS_MAX,
-      hubsMax: this.#run.hubsMax(),
+      hubsMax: set.HUBS_MAX,
       hubConnectionsMax: set.HUB_CONNECTIONS_MAX,
       frameBytesMax: set.FRAME_BYTES_MAX,
     };

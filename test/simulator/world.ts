@@ -85,8 +85,8 @@ export class World {
   /** Sizes of the server in this run. */
   readonly sizes: Sizes;
   readonly settings: Settings;
-  /** The highest `HUBS_MAX` of all deployments so far. */
-  hubsMax: number;
+  /** The highest number that each setting has had in a deployment. */
+  readonly settingsMost: Settings;
   /** What befell objects and connections, for checkers. */
   readonly witness: Witness;
   /** What went wrong without a fault that explains it. */
@@ -121,7 +121,7 @@ export class World {
     const sizes = sizesOf(this.random.fork("sizes"));
     this.sizes = { ...production, ...sizes };
     this.settings = parseSettings(options.variables);
-    this.hubsMax = this.settings.HUBS_MAX;
+    this.settingsMost = { ...this.settings };
     this.#clients = new Machine(this.time, "clients");
     this.failures = new Failures({
       hasFaults: !options.isCalm,
@@ -152,11 +152,19 @@ export class World {
       moments: this.moments,
       clocks: this.clocks,
       sizes: this.sizes,
-      settings: this.settings,
-      hubsMax: () => this.hubsMax,
+      settings: this.settingsMost,
       isToday: options.isToday,
     });
     for (let i = 0; i < options.doors; i++) this.openDoor();
+  }
+
+  /** A deployment sets variables, beside those that the run began with. */
+  noteVariables(variables: Readonly<Record<string, string>>): void {
+    const settings = parseSettings({ ...this.#options.variables, ...variables });
+    for (const [name, value] of Object.entries(settings)) {
+      const most = this.settingsMost as unknown as Record<string, unknown>;
+      if (typeof value === "number") most[name] = Math.max(most[name] as number, value);
+    }
   }
 
   /** What the clocks of objects have shown. */

@@ -1,4 +1,5 @@
 /** What befalls the deployment at moments that the seed chooses: sleep, resets, new releases, clocks that are set, partitions. */
+import type { Settings } from "../../../src/base/settings.ts";
 import type { Random } from "../kernel/random.ts";
 import type { FaultyLink } from "../platform/net/network.ts";
 import type { Release } from "../platform/realm.ts";
@@ -47,11 +48,18 @@ const FIRST_SHARD = "default/0";
 const LOST_FROM_MS = 20_000;
 const LOST_UNTIL = 0.8;
 
-/** What deployments set that change settings. */
-const CHANGED = {
-  HUBS_MAX: { least: 1, most: 4 },
-  SHARDS: { least: 1, most: 8 },
-} as const;
+/** What deployments set that change settings: values of each, where a run changes it. */
+const CHANGED: Readonly<Partial<Record<keyof Settings, (atFirst: Settings) => readonly number[]>>> =
+  {
+    HUBS_MAX: () => [1, 2, 3, 4],
+    SHARDS: () => [1, 2, 3, 4, 5, 6, 7, 8],
+    SHARDS_MAX: (atFirst) => (canSplit(atFirst) ? [1, 2, 16, 64] : []),
+    SPLIT_CALLS_PER_SECOND: (atFirst) => (canSplit(atFirst) ? [0, 1, 2, 400] : []),
+    // Where shards are large no client fills them.
+    SHARD_BYTES_MAX: ({ SHARD_BYTES_MAX: bytes }) => (bytes < 2 << 20 ? [bytes, 2 << 20] : []),
+  };
+
+const canSplit = ({ SHARDS_MAX }: Settings): boolean => SHARDS_MAX > 1;
 /** How long a deployment with another secret takes, is in force, and takes to be set right, in ms each. */
 const MISTAKEN_MS = { least: 100, most: 60_000 };
 
@@ -161,11 +169,10 @@ export class Disturbances {
 
   #change(random: Random): void {
     if (!this.#hasData()) return;
-    const name = random.pick(Object.keys(CHANGED) as (keyof typeof CHANGED)[]);
-    const { least, most } = CHANGED[name];
-    const value = least + random.int(most - least + 1);
-    if (name === "HUBS_MAX") this.#world.hubsMax = Math.max(this.#world.hubsMax, value);
-    this.#deployWith({ [name]: String(value) }, random);
+    const atFirst = this.#world.settings;
+    const choices = Object.entries(CHANGED).map(([name, of]) => ({ name, values: of(atFirst) }));
+    const { name, values } = random.pick(choices.filter((choice) => choice.values.length > 0));
+    this.#deployWith({ [name]: String(random.pick(values)) }, random);
     this.#note("setting changed", name);
   }
 
@@ -181,6 +188,7 @@ export class Disturbances {
   #deployWith(variables: Readonly<Record<string, string>>, random: Random): void {
     const { release } = this.#world.cluster;
     const changed = { ...release, variables: { ...release.variables, ...variables } };
+    this.#world.noteVariables(changed.variables);
     this.#deploy(changed, random.skewed(MISTAKEN_MS.least, MISTAKEN_MS.most));
   }
 

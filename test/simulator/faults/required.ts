@@ -289,7 +289,10 @@ export const REQUIRED: readonly string[] = [
   ...each(["call lost", "answer lost", "overload"], CALLS),
   ...each(["data lost"], ["Shard"]),
   ...each(["loss accepted"], ["today-to-today"]),
-  ...each(["setting changed"], ["HUBS_MAX", "SHARDS", "SHARD_SECRET"]),
+  ...each(
+    ["setting changed"],
+    ["HUBS_MAX", "SHARDS", "SHARD_SECRET", "SHARDS_MAX", "SHARD_BYTES_MAX"],
+  ),
   ...each(["refused"], ["connections_max tcp", "shard_data_missing", "shard_full"]),
   ...each(["client gone"], ["exchange", "work ends", "work in waitUntil goes on"]),
   ...each(["broken frame", "close left unanswered"], ["socket"]),
