@@ -46,6 +46,12 @@ const CALM_SHARE = 0.05;
 export const SEEDS = 2 ** 32;
 
 const DURATION_MS = 600_000;
+/**
+ * Some runs last for hours, with few clients, so that what lasts that long ends in them; in some of those messages are kept for replay
+ * until they are too old, which takes a day.
+ */
+const LONG = { share: 0.04, durationMs: 6 * 3_600_000, clients: 10, operations: 1500 };
+const LONGER = { share: 0.2, durationMs: 30 * 3_600_000, clients: 6 };
 const SHARDS_MAX = 8;
 const CLIENTS = { least: 10, most: 100 };
 const SPLITS = { share: 0.5, least: 1, most: 40 };
@@ -62,6 +68,21 @@ const OPERATIONS = { least: 1_500, most: 5_000 };
 const REPLAYED = [0, 0, 1, 5, 50, 1000];
 
 export function planOf(seed: number): Plan {
+  const plan = shortPlanOf(seed);
+  const random = new Random(seed).fork("duration");
+  if (!random.chance(LONG.share)) return plan;
+  const { durationMs, clients, operations } = LONG;
+  const long = { ...plan, durationMs, operations, clients: Math.min(clients, plan.clients) };
+  if (!random.chance(LONGER.share)) return long;
+  return {
+    ...long,
+    durationMs: LONGER.durationMs,
+    clients: LONGER.clients,
+    workloads: ["channels"],
+  };
+}
+
+function shortPlanOf(seed: number): Plan {
   const random = new Random(seed).fork("plan");
   const names = Object.keys(WORKLOADS) as WorkloadName[];
   // Of its own source: a workload more leaves the rest of a plan as it is.

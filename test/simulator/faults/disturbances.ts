@@ -26,8 +26,8 @@ const KINDS = {
 } as const;
 type Kind = keyof typeof KINDS;
 
-/** Between two of them, in ms. */
-const PAUSE_MS = { least: 20, most: 120_000 };
+/** Between two of them, in ms, in a run that lasts `of`. */
+const PAUSE_MS = { least: 20, most: 120_000, of: 600_000 };
 /** A clock is set by so much at most, in ms. */
 const CLOCK_STEP_MS = 60_000;
 /** The longest time that a disk is full, in ms. */
@@ -127,7 +127,8 @@ export class Disturbances {
     // clock back, which no checker expects.
     const isSteady = successor !== null || accepting !== null;
     this.#kinds = isSteady ? kinds.filter((kind) => kind !== "clock set") : kinds;
-    this.#pauseMs = this.#random.skewed(PAUSE_MS.least * 200, PAUSE_MS.most);
+    const stretch = world.durationMs / PAUSE_MS.of;
+    this.#pauseMs = this.#random.skewed(PAUSE_MS.least * 200, PAUSE_MS.most) * stretch;
   }
 
   start(): void {

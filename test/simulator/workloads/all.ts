@@ -35,7 +35,7 @@ export function workloadsOf(plan: Plan): Workload[] {
   const some = workloads.map((name) => WORKLOADS[name](share));
   if (plan.splits > 0) some.push(new Splits(plan));
   // Release 0.4.0 forgets its counts with each start.
-  if (plan.release === "today" && !isLossy) some.push(new Counts(plan));
+  if (plan.release === "today" && !isLossy) some.push(new Counts());
   if (plan.variables["SHARD_BYTES_MAX"] !== undefined) some.push(new Hoard(plan));
   return some;
 }

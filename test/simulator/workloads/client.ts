@@ -15,9 +15,18 @@ export interface Client {
 
 /** Between two requests of a client, in ms. */
 const PAUSE_MS = { least: 0.5, most: 20_000 };
+/** The run for which pauses are written, in ms; clients of a longer one pause longer, yet must end when it does. */
+const USUAL_RUN_MS = 600_000;
+const LONGEST_MS = 600_000;
 
-export const pause = async ({ life, random }: Client): Promise<void> =>
-  await life.settled(random.skewed(PAUSE_MS.least, PAUSE_MS.most), "pause", () => {});
+/** The longest pause in a run, where it is `mostMs` in one of ten minutes. */
+export const longestPauseMs = (mostMs: number, { durationMs }: Pick<Plan, "durationMs">): number =>
+  Math.min(LONGEST_MS, mostMs * Math.max(1, durationMs / USUAL_RUN_MS));
+
+export const pause = async ({ world, life, random }: Client): Promise<void> => {
+  const ms = random.skewed(PAUSE_MS.least, longestPauseMs(PAUSE_MS.most, world));
+  await life.settled(ms, "pause", () => {});
+};
 
 /** Starts the clients of a workload, of which each makes its share of the operations of a run. */
 export function startClients(

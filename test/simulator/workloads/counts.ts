@@ -6,13 +6,13 @@ import { RequestType } from "../../../src/wire/throttr/request-types.ts";
 import { decodeInfo, INFO_BYTES } from "../../../src/wire/throttr/info.ts";
 import type { Operation } from "../../../src/wire/edge/operation.ts";
 import type { Overview } from "../../../src/wire/overview.ts";
-import type { Plan } from "../campaign/plan.ts";
 import { checkSums, checkTotals, type CountedSum, type CountSample } from "../checks/counts.ts";
 import type { Moment, Violation } from "../checks/history.ts";
 import type { ListedRow } from "../checks/listing-calls.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
+import { longestPauseMs } from "./client.ts";
 import { SETTLED_MS } from "./give-up.ts";
 import { walksFor, type Walk } from "./listings/walks.ts";
 import { getJson, getText, PortWay, resultOf, type Failed } from "./listings/ways.ts";
@@ -38,19 +38,15 @@ const WALKS = walksFor(() => true);
 
 export class Counts implements Workload {
   readonly name = "counts";
-  readonly #durationMs: number;
   readonly #samples: CountSample[] = [];
   readonly #sums: CountedSum[] = [];
-
-  constructor({ durationMs }: Plan) {
-    this.#durationMs = durationMs;
-  }
 
   start(world: World): void {
     world.start("reader of counts", async (life) => {
       const random = world.random.fork(life.name);
       while (!world.isClosing) {
-        const ms = random.skewed(PAUSE_MS.least, Math.min(PAUSE_MS.most, this.#durationMs));
+        const most = Math.min(longestPauseMs(PAUSE_MS.most, world), world.durationMs);
+        const ms = random.skewed(PAUSE_MS.least, most);
         await life.settled(ms, "pause", () => {});
         const begun = world.moments.now();
         if (random.chance(METRICS_SHARE)) {

@@ -23,6 +23,7 @@ const EDGE_SHARE = 0.1;
 /** How long a split may take once nothing goes wrong any more. */
 const SETTLE_MS = 600_000;
 const LOOK_MS = 5000;
+const PAUSE_STEP_MS = 600_000;
 /** Lists for each split that is asked for: reports of shards are read in them, where the namespace has many. */
 const LISTS = 3;
 
@@ -70,7 +71,7 @@ export class Splits implements Workload {
     const random = world.random.fork(life.name);
     const count = LISTS * this.#count;
     for (let i = 0; i < count && !world.isClosing; i++) {
-      await life.settled(random.between(0, (2 * this.#durationMs) / count), "pause", () => {});
+      await pause(world, life, random.between(0, (2 * this.#durationMs) / count));
       const begun = world.moments.now();
       const rows = await listShards(world, life, random);
       if (rows === null) continue;
@@ -83,7 +84,7 @@ export class Splits implements Workload {
     const random = world.random.fork(life.name);
     const pauseMs = this.#durationMs / this.#count;
     for (let i = 0; i < this.#count && !world.isClosing; i++) {
-      await life.settled(random.between(0, 2 * pauseMs), "pause", () => {});
+      await pause(world, life, random.between(0, 2 * pauseMs));
       const shards = shardsOf(world);
       if (shards.length === 0) continue;
       try {
@@ -158,6 +159,13 @@ export class Splits implements Workload {
       violate("the circle", `not each hash has one owner: ${JSON.stringify(owned)}`);
     }
     return violations;
+  }
+}
+
+/** Waits, but not much beyond the time in which something begins: in long runs pauses are long. */
+async function pause(world: World, life: RunningLife, ms: number): Promise<void> {
+  for (let leftMs = ms; leftMs > 0 && !world.isClosing; leftMs -= PAUSE_STEP_MS) {
+    await life.settled(Math.min(leftMs, PAUSE_STEP_MS), "pause", () => {});
   }
 }
 
