@@ -4,11 +4,12 @@ import { TCP_PORTS } from "./server.ts";
 
 const HTTP_PORT = 8787;
 const PORT_MAX = 65_535;
-const USAGE = `npm start -- [--port <port>] [--tcp-offset <number> | --no-tcp]
+export const USAGE = `npm start -- [--port <port>] [--tcp-offset <number> | --no-tcp]
 
   --port <port>          port of HTTP (default: ${HTTP_PORT})
   --tcp-offset <number>  is added to every TCP port: 100 moves 9000 to 9100
-  --no-tcp               opens no TCP ports`;
+  --no-tcp               opens no TCP ports
+  --help                 prints this`;
 
 export interface StartOptions {
   readonly httpPort: number;

@@ -13,7 +13,7 @@ import {
   ROOT,
   startServer,
 } from "./server.ts";
-import { startOptions, UsageError, type StartOptions } from "./start-options.ts";
+import { startOptions, USAGE, UsageError, type StartOptions } from "./start-options.ts";
 import { unopenedPortsWarning } from "./unopened-ports.ts";
 
 /** The name that service bindings know the server by: `name` of `wrangler.toml`. */
@@ -62,8 +62,13 @@ function configuration(): [config: string, localVariables: string] {
 }
 
 function readOptions(): StartOptions {
+  const args = process.argv.slice(2);
+  if (args.includes("--help") || args.includes("-h")) {
+    console.log(USAGE);
+    process.exit(0);
+  }
   try {
-    return startOptions(process.argv.slice(2));
+    return startOptions(args);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     console.error(error.message);

@@ -234,6 +234,12 @@ it("an unknown flag is refused with the list of flags", async () => {
   }
 });
 
+it("--help prints the list of flags, and starts nothing", async () => {
+  const start = new Start(checkout("eight"), "--help");
+  expect(await start.exited).toBe(0);
+  expect(start.output).toContain("--no-tcp");
+});
+
 it("an installation does not print warnings about Node versions", () => {
   const root = join(folder, "eight");
   mkdirSync(join(root, "tool"), { recursive: true });

@@ -698,6 +698,9 @@ describe("the command init", () => {
     const names = ["package.json", "wrangler.jsonc", "src/index.ts", "tsconfig.json", ".gitignore"];
     expect(files).toEqual(names.map((name) => join(path, name)));
     expect(read(path, "wrangler.jsonc")).toContain('"name": "my-app"');
+    // A port in the script could not be replaced by `npm run dev -- --port 9000`: wrangler refuses two.
+    expect(read(path, "wrangler.jsonc")).toContain('"dev": { "port": 8787 }');
+    expect(read(path, "package.json")).not.toContain("--port");
     expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
   });
 

@@ -72,7 +72,7 @@ function manifestIn(folder: string, name: string, nodeVersion: string): FileChan
   const path = join(folder, "package.json");
   const wanted = {
     scripts: {
-      dev: `wrangler dev --port ${DEV_PORT} ${OPEN}`,
+      dev: `wrangler dev ${OPEN}`,
       check: "tsc",
       deploy: "wrangler deploy",
     },
@@ -148,6 +148,7 @@ const wranglerJsonc = (name: string, prefix: string): string => `{
   // Compressed WebSocket messages could take 1,000 times their size in memory.
   "compatibility_flags": ["no_web_socket_compression"],
   "observability": { "enabled": true },
+  "dev": { "port": ${DEV_PORT} },
   // The objects that keep Throttr's data.
   "exports": {
 ${declarations(prefix)}
