@@ -85,7 +85,8 @@ export class World {
   /** Sizes of the server in this run. */
   readonly sizes: Sizes;
   readonly settings: Settings;
-  /** The highest number that each setting has had in a deployment. */
+  /** The lowest and the highest number that each setting has had in a deployment. */
+  readonly settingsLeast: Settings;
   readonly settingsMost: Settings;
   /** What befell objects and connections, for checkers. */
   readonly witness: Witness;
@@ -121,6 +122,7 @@ export class World {
     const sizes = sizesOf(this.random.fork("sizes"));
     this.sizes = { ...production, ...sizes };
     this.settings = parseSettings(options.variables);
+    this.settingsLeast = { ...this.settings };
     this.settingsMost = { ...this.settings };
     this.#clients = new Machine(this.time, "clients");
     this.failures = new Failures({
@@ -161,9 +163,13 @@ export class World {
   /** A deployment sets variables, beside those that the run began with. */
   noteVariables(variables: Readonly<Record<string, string>>): void {
     const settings = parseSettings({ ...this.#options.variables, ...variables });
+    const [least, most] = [this.settingsLeast, this.settingsMost].map(
+      (bounds) => bounds as unknown as Record<string, number>,
+    );
     for (const [name, value] of Object.entries(settings)) {
-      const most = this.settingsMost as unknown as Record<string, unknown>;
-      if (typeof value === "number") most[name] = Math.max(most[name] as number, value);
+      if (typeof value !== "number") continue;
+      least![name] = Math.min(least![name]!, value);
+      most![name] = Math.max(most![name]!, value);
     }
   }
 

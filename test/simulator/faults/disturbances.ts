@@ -5,6 +5,7 @@ import type { FaultyLink } from "../platform/net/network.ts";
 import type { Release } from "../platform/realm.ts";
 import type { SimulatedObject } from "../platform/object.ts";
 import { SPLIT_NAME } from "../witness.ts";
+import { TOKEN_SECRET } from "../workloads/tokens.ts";
 import type { World } from "../world.ts";
 import type { FaultCounts } from "./counts.ts";
 
@@ -52,12 +53,19 @@ const LOST_UNTIL = 0.8;
 const CHANGED: Readonly<Partial<Record<keyof Settings, (atFirst: Settings) => readonly number[]>>> =
   {
     HUBS_MAX: () => [1, 2, 3, 4],
+    REPLAY_MESSAGES_MAX: () => [0, 1, 5, 50],
     SHARDS: () => [1, 2, 3, 4, 5, 6, 7, 8],
     SHARDS_MAX: (atFirst) => (canSplit(atFirst) ? [1, 2, 16, 64] : []),
     SPLIT_CALLS_PER_SECOND: (atFirst) => (canSplit(atFirst) ? [0, 1, 2, 400] : []),
     // Where shards are large no client fills them.
     SHARD_BYTES_MAX: ({ SHARD_BYTES_MAX: bytes }) => (bytes < 2 << 20 ? [bytes, 2 << 20] : []),
   };
+
+/** A new secret for tokens: those that were signed with the old one stay good. */
+const ROTATED = {
+  TOKEN_SECRET: "the next secret of simulated tokens",
+  TOKEN_SECRET_PREVIOUS: TOKEN_SECRET,
+};
 
 const canSplit = ({ SHARDS_MAX }: Settings): boolean => SHARDS_MAX > 1;
 /** How long a deployment with another secret takes, is in force, and takes to be set right, in ms each. */
@@ -171,9 +179,13 @@ export class Disturbances {
   #change(random: Random): void {
     if (!this.#hasData()) return;
     const atFirst = this.#world.settings;
-    const choices = Object.entries(CHANGED).map(([name, of]) => ({ name, values: of(atFirst) }));
+    const numbers = Object.entries(CHANGED).map(([name, of]) => ({
+      name,
+      values: of(atFirst).map((value) => ({ [name]: String(value) })),
+    }));
+    const choices = [...numbers, { name: "TOKEN_SECRET", values: [ROTATED] }];
     const { name, values } = random.pick(choices.filter((choice) => choice.values.length > 0));
-    this.#deployWith({ [name]: String(random.pick(values)) }, random);
+    this.#deployWith(random.pick(values), random);
     this.#note("setting changed", name);
   }
 

@@ -291,7 +291,15 @@ export const REQUIRED: readonly string[] = [
   ...each(["loss accepted"], ["today-to-today"]),
   ...each(
     ["setting changed"],
-    ["HUBS_MAX", "SHARDS", "SHARD_SECRET", "SHARDS_MAX", "SHARD_BYTES_MAX"],
+    [
+      "HUBS_MAX",
+      "SHARDS",
+      "SHARD_SECRET",
+      "SHARDS_MAX",
+      "SHARD_BYTES_MAX",
+      "REPLAY_MESSAGES_MAX",
+      "TOKEN_SECRET",
+    ],
   ),
   ...each(["refused"], ["connections_max tcp", "shard_data_missing", "shard_full"]),
   ...each(["client gone"], ["exchange", "work ends", "work in waitUntil goes on"]),

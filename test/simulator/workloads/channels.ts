@@ -96,12 +96,12 @@ export class Channels implements Workload {
     ];
   }
 
-  #rules({ sizes }: World): ReplayRules {
-    const { release, variables } = this.#plan;
+  #rules({ sizes, settingsLeast }: World): ReplayRules {
+    const { release } = this.#plan;
     const groups = new GroupMap("default", "");
     return {
       // Messages that the release before has kept take room that is not known.
-      messagesMax: release === "today" ? Number(variables["REPLAY_MESSAGES_MAX"] ?? 0) : 0,
+      messagesMax: release === "today" ? settingsLeast.REPLAY_MESSAGES_MAX : 0,
       keptMs: DAY_MS,
       channelBytesMax: sizes.REPLAY_BYTES_MAX,
       groupBytesMax: sizes.GROUP_KEPT_BYTES_MAX,

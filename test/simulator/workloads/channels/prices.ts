@@ -13,7 +13,7 @@ export function pricesOf(
   world: World,
   calls: readonly ChannelCall[],
   carriages: readonly Carriage[],
-  { groupOf, messagesMax }: ReplayRules,
+  { groupOf }: ReplayRules,
 ): Sample<GroupPrices>[] {
   const { facts } = world.witness;
   const at = world.moments.now();
@@ -23,7 +23,8 @@ export function pricesOf(
     const group = groupOf(call.operation.channel);
     published.set(group, (published.get(group) ?? 0) + 1);
   }
-  const chunkBytes = messagesMax === 0 ? null : world.sizes.REPLAY_CHUNK_BYTES_MAX;
+  const isKept = world.settingsMost.REPLAY_MESSAGES_MAX > 0;
+  const chunkBytes = isKept ? world.sizes.REPLAY_CHUNK_BYTES_MAX : null;
   return [...world.cluster.objects]
     .filter(({ className }) => className === "Channel")
     .map((object) => {
