@@ -45,7 +45,8 @@ const CALM_SHARE = 0.05;
 /** Seeds are below it. */
 export const SEEDS = 2 ** 32;
 
-const DURATION_MS = 600_000;
+/** Of most runs. */
+export const DURATION_MS = 600_000;
 /**
  * Some runs last for hours, with few clients, so that what lasts that long ends in them; in some of those messages are kept for replay
  * until they are too old, which takes a day.

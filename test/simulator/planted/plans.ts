@@ -1,5 +1,5 @@
 /** The runs that look for a planted fault: of the workload alone that can find it, and short. */
-import { plansFrom, type Plan } from "../campaign/plan.ts";
+import { DURATION_MS, plansFrom, type Plan } from "../campaign/plan.ts";
 import type { PlantedFault } from "./faults.ts";
 
 const OPERATIONS = 1500;
@@ -7,6 +7,7 @@ const OPERATIONS = 1500;
 export function* plansFor(fault: PlantedFault, first: number, count: number): Generator<Plan> {
   const own = {
     workloads: [fault.workload],
+    durationMs: DURATION_MS,
     splits: fault.splits ?? 0,
     losses: fault.losses ?? 0,
     acceptsLoss: fault.acceptsLoss === true,

@@ -19,7 +19,8 @@ const LONG_EVERY = 5;
 const LONG = { least: 40, most: 220 };
 export const SEMAPHORES = 4;
 const MAXIMUM = 1_000_000;
-const DAY_MS = 86_400_000;
+/** Longer than any run. */
+const LONG_TTL_MS = 30 * 86_400_000;
 const TTL_MS = { least: 100, most: 200_000 };
 const LEASE_MS = { least: 200, most: 600_000 };
 /** Leases that a client may release. */
@@ -122,7 +123,7 @@ export class Chooser {
     const content = this.#content(key);
     const random = this.#random;
     const isLong = random.chance(0.7);
-    const ttlMs = Math.round(isLong ? DAY_MS : random.skewed(TTL_MS.least, TTL_MS.most));
+    const ttlMs = Math.round(isLong ? LONG_TTL_MS : random.skewed(TTL_MS.least, TTL_MS.most));
     const operation = { type: "write", collection: "records", key, content, ttlMs } as const;
     if (content.kind === "counter") {
       const options = { quota: content.quota, ttlMs };
@@ -173,7 +174,7 @@ export class Chooser {
   }
 
   #end(): { readonly unit: "s"; readonly expiresAtNs: bigint } {
-    return { unit: "s", expiresAtNs: BigInt(Math.ceil(this.#nowMs()) + DAY_MS) * NS_PER_MS };
+    return { unit: "s", expiresAtNs: BigInt(Math.ceil(this.#nowMs()) + LONG_TTL_MS) * NS_PER_MS };
   }
 
   #acquire(): Change {
