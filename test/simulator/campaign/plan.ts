@@ -24,7 +24,7 @@ export interface Plan {
   readonly losses: number;
   /** The first database that vanishes does not come back, and an operator accepts the loss: `ACCEPT_DATA_LOSS`. */
   readonly acceptsLoss: boolean;
-  /** Deployments that change a setting: see `Disturbances`. */
+  /** Deployments that change a setting: see `faults/setting-changes.ts`. */
   readonly changes: number;
   /** Deployments with another `SHARD_SECRET` by mistake, each of which is set right within minutes. */
   readonly mistakes: number;

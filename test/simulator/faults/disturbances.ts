@@ -1,13 +1,12 @@
 /** What befalls the deployment at moments that the seed chooses: sleep, resets, new releases, clocks that are set, partitions. */
-import type { Settings } from "../../../src/base/settings.ts";
 import type { Random } from "../kernel/random.ts";
 import type { FaultyLink } from "../platform/net/network.ts";
 import type { Release } from "../platform/realm.ts";
 import type { SimulatedObject } from "../platform/object.ts";
 import { SPLIT_NAME } from "../witness.ts";
-import { TOKEN_SECRET } from "../workloads/tokens.ts";
 import type { World } from "../world.ts";
 import type { FaultCounts } from "./counts.ts";
+import { drawnChange, RIGHT_SECRET, WRONG_SECRET } from "./setting-changes.ts";
 
 /** Each with its weight in runs that have it. */
 const KINDS = {
@@ -45,31 +44,12 @@ const ACCEPTED_MS = { least: 1000, most: 60_000 };
 /** Knows how many shards the namespace of all clients began with. */
 const FIRST_SHARD = "default/0";
 
-/** Databases vanish when clients have begun to write, and before this part of the run has passed. */
-const LOST_FROM_MS = 20_000;
-const LOST_UNTIL = 0.8;
+/** Databases vanish, and settings change, when clients have begun to write, and before this part of the run has passed. */
+const PLANNED_FROM_MS = 20_000;
+const PLANNED_UNTIL = 0.8;
 
-/** What deployments set that change settings: values of each, where a run changes it. */
-const CHANGED: Readonly<Partial<Record<keyof Settings, (atFirst: Settings) => readonly number[]>>> =
-  {
-    HUBS_MAX: () => [1, 2, 3, 4],
-    REPLAY_MESSAGES_MAX: () => [0, 1, 5, 50],
-    SHARDS: () => [1, 2, 3, 4, 5, 6, 7, 8],
-    SHARDS_MAX: (atFirst) => (canSplit(atFirst) ? [1, 2, 16, 64] : []),
-    SPLIT_CALLS_PER_SECOND: (atFirst) => (canSplit(atFirst) ? [0, 1, 2, 400] : []),
-    // Where shards are large no client fills them.
-    SHARD_BYTES_MAX: ({ SHARD_BYTES_MAX: bytes }) => (bytes < 2 << 20 ? [bytes, 2 << 20] : []),
-  };
-
-/** A new secret for tokens: those that were signed with the old one stay good. */
-const ROTATED = {
-  TOKEN_SECRET: "the next secret of simulated tokens",
-  TOKEN_SECRET_PREVIOUS: TOKEN_SECRET,
-};
-
-const canSplit = ({ SHARDS_MAX }: Settings): boolean => SHARDS_MAX > 1;
-/** How long a deployment with another secret takes, is in force, and takes to be set right, in ms each. */
-const MISTAKEN_MS = { least: 100, most: 60_000 };
+/** How long a deployment takes that changes a setting, and how long a wrong secret is in force, in ms. */
+const CHANGE_MS = { least: 100, most: 60_000 };
 
 /** How long a deployment takes in which a release takes the place of another, in ms. */
 const DEPLOYMENT_MS = { least: 10_000, most: 180_000 };
@@ -172,28 +152,22 @@ export class Disturbances {
   #plan(times: number, random: Random, happen: () => void): void {
     const { durationMs, time } = this.#world;
     for (let i = 0; i < times; i++) {
-      time.after(random.between(LOST_FROM_MS, durationMs * LOST_UNTIL), happen);
+      time.after(random.between(PLANNED_FROM_MS, durationMs * PLANNED_UNTIL), happen);
     }
   }
 
   #change(random: Random): void {
     if (!this.#hasData()) return;
-    const atFirst = this.#world.settings;
-    const numbers = Object.entries(CHANGED).map(([name, of]) => ({
-      name,
-      values: of(atFirst).map((value) => ({ [name]: String(value) })),
-    }));
-    const choices = [...numbers, { name: "TOKEN_SECRET", values: [ROTATED] }];
-    const { name, values } = random.pick(choices.filter((choice) => choice.values.length > 0));
-    this.#deployWith(random.pick(values), random);
+    const { name, variables } = drawnChange(this.#world.settings, random);
+    this.#deployWith(variables, random);
     this.#note("setting changed", name);
   }
 
   #mistake(random: Random): void {
     if (!this.#hasData()) return;
-    this.#deployWith({ SHARD_SECRET: "another" }, random);
-    this.#world.time.after(random.skewed(MISTAKEN_MS.least, MISTAKEN_MS.most), () =>
-      this.#deployWith({ SHARD_SECRET: "" }, random),
+    this.#deployWith(WRONG_SECRET, random);
+    this.#world.time.after(random.skewed(CHANGE_MS.least, CHANGE_MS.most), () =>
+      this.#deployWith(RIGHT_SECRET, random),
     );
     this.#note("setting changed", "SHARD_SECRET");
   }
@@ -202,7 +176,7 @@ export class Disturbances {
     const { release } = this.#world.cluster;
     const changed = { ...release, variables: { ...release.variables, ...variables } };
     this.#world.noteVariables(changed.variables);
-    this.#deploy(changed, random.skewed(MISTAKEN_MS.least, MISTAKEN_MS.most));
+    this.#deploy(changed, random.skewed(CHANGE_MS.least, CHANGE_MS.most));
   }
 
   /** Whether the number of shards and the secret are fixed: the first shard has data. */
