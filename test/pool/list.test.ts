@@ -1,6 +1,8 @@
 /** LIST and STATS: order, fragments, sizes from nothing to many, changes meanwhile. */
 import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { parseSettings } from "../../src/base/settings.ts";
 import {
   concat,
   FRAGMENT_BYTES_MAX,
@@ -15,6 +17,8 @@ import {
 import { openPort, openSocket, post } from "../support/pool/doors.ts";
 import { shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
+import { withSettings } from "../support/pool/variables.ts";
+import { InitialShards } from "../support/shards.ts";
 
 const LIST_SHAPE = { hasStatus: true, rowBytes: 13, hasNames: true };
 const STATS_SHAPE = { hasStatus: true, rowBytes: 33, hasNames: true };
@@ -200,9 +204,12 @@ describe("LIST", () => {
     await Promise.all([first, second]);
   });
 
-  it("LIST of a namespace with another number of shards is refused", async () => {
+  it("LIST of a namespace whose data was written with another secret is refused", async () => {
     const { ns } = await freshHttp();
-    await shardStub(0, ns).claim({ shards: 2, fingerprint: 0 });
+    const { SHARDS } = parseSettings(env);
+    await withSettings({ SHARD_SECRET: "another" }, async () => {
+      await shardStub(0, ns).claim(new InitialShards(ns, SHARDS, "another").placement);
+    });
     const response = await post("7.3", "uint16", LIST, await bearerOf({ ns }));
     expect(response.status).toBe(503);
     expect(await response.json()).toMatchObject({ code: "shards_mismatch" });

@@ -729,11 +729,11 @@ describe("semaphores", () => {
 
   it("a lease is renewed while its command runs longer", async () => {
     const running = startCli(
-      ["acquire", name, "--maximum", "1", "--ttl", "1s", "--", "sh", "-c", "sleep 3; echo done"],
+      ["acquire", name, "--maximum", "1", "--ttl", "2s", "--", "sh", "-c", "sleep 6; echo done"],
       { environment },
     );
     while ((await holders()) === 0);
-    await new Promise((resolve) => setTimeout(resolve, 2000));
+    await new Promise((resolve) => setTimeout(resolve, 4000));
     expect(await holders()).toBe(1);
     expect(await running.ended).toEqual({ exitCode: 0, out: "done\n", err: "" });
     expect(await holders()).toBe(0);
