@@ -83,7 +83,7 @@ it("a body may take longer than STALL_TIMEOUT_MS while it goes on, and its last 
   expect(await chunked.head()).toMatch(/^HTTP\/1\.1 200 /);
 });
 
-// The end of a connection whose body nobody reads any more may overtake the refusal: the client has no answer then.
+// A client may see its connection reset before it has read the refusal.
 const OVERTAKEN = { retry: 2 };
 
 it(

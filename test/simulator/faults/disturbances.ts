@@ -1,4 +1,5 @@
 /** What befalls the deployment at moments that the seed chooses: sleep, resets, new releases, clocks that are set, partitions. */
+import { DURATION_MS } from "../campaign/plan.ts";
 import type { Random } from "../kernel/random.ts";
 import type { FaultyLink } from "../platform/net/network.ts";
 import type { Release } from "../platform/realm.ts";
@@ -26,8 +27,8 @@ const KINDS = {
 } as const;
 type Kind = keyof typeof KINDS;
 
-/** Between two of them, in ms, in a run that lasts `of`. */
-const PAUSE_MS = { least: 20, most: 120_000, of: 600_000 };
+/** Between two of them, in ms; in a longer run than most the pauses are longer. */
+const PAUSE_MS = { least: 20, most: 120_000 };
 /** A clock is set by so much at most, in ms. */
 const CLOCK_STEP_MS = 60_000;
 /** The longest time that a disk is full, in ms. */
@@ -115,7 +116,7 @@ export class Disturbances {
     // clock back, which no checker expects.
     const isSteady = successor !== null || accepting !== null;
     this.#kinds = isSteady ? kinds.filter((kind) => kind !== "clock set") : kinds;
-    const stretch = world.durationMs / PAUSE_MS.of;
+    const stretch = world.durationMs / DURATION_MS;
     this.#pauseMs = this.#random.skewed(PAUSE_MS.least * 200, PAUSE_MS.most) * stretch;
   }
 
@@ -182,11 +183,7 @@ export class Disturbances {
   /** Whether the number of shards and the secret are fixed: the first shard has data. */
   #hasData(): boolean {
     return [...this.#world.cluster.objects].some(
-      ({ className, disk, name }) =>
-        className === "Shard" &&
-        name === FIRST_SHARD &&
-        disk.isDurable &&
-        disk.database.hasTable("shard"),
+      (object) => object.name === FIRST_SHARD && isStored(object),
     );
   }
 
@@ -350,9 +347,14 @@ export class Disturbances {
   }
 }
 
+/** Whether it is a shard that has data, all of it on disk. */
+const isStored = ({ className, disk }: SimulatedObject): boolean =>
+  className === "Shard" && disk.isDurable && disk.database.hasTable("shard");
+
 /** Whether others know that the shard has data: its own row says so. */
-function isMissed({ className, disk, name }: SimulatedObject): boolean {
-  if (className !== "Shard" || !disk.isDurable || !disk.database.hasTable("shard")) return false;
+function isMissed(object: SimulatedObject): boolean {
+  if (!isStored(object)) return false;
+  const { disk, name } = object;
   const isOfSplit = SPLIT_NAME.test(name);
   const said = isOfSplit
     ? "is_active = 1"

@@ -1,5 +1,5 @@
 /** A client of a workload: who it is, how much it does, and how it pauses. */
-import type { Plan } from "../campaign/plan.ts";
+import { DURATION_MS, type Plan } from "../campaign/plan.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { World } from "../world.ts";
@@ -15,13 +15,12 @@ export interface Client {
 
 /** Between two requests of a client, in ms. */
 const PAUSE_MS = { least: 0.5, most: 20_000 };
-/** The run for which pauses are written, in ms; clients of a longer one pause longer, yet must end when it does. */
-const USUAL_RUN_MS = 600_000;
+/** Clients of a longer run than most pause longer, yet must end when it does. */
 const LONGEST_MS = 600_000;
 
 /** The longest pause in a run, where it is `mostMs` in one of ten minutes. */
 export const longestPauseMs = (mostMs: number, { durationMs }: Pick<Plan, "durationMs">): number =>
-  Math.min(LONGEST_MS, mostMs * Math.max(1, durationMs / USUAL_RUN_MS));
+  Math.min(LONGEST_MS, mostMs * Math.max(1, durationMs / DURATION_MS));
 
 export const pause = async ({ world, life, random }: Client): Promise<void> => {
   const ms = random.skewed(PAUSE_MS.least, longestPauseMs(PAUSE_MS.most, world));
