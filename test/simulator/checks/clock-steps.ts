@@ -103,17 +103,8 @@ export class ClockSteps {
     return leadAfter(this.#steps[this.#lastUntil(ms)]!, ms);
   }
 
-  /** The index of the last step until a moment. The first step is before all time. */
   #lastUntil(ms: number): number {
-    const steps = this.#steps;
-    let low = 0;
-    let high = steps.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >>> 1;
-      if (steps[middle]!.atMs <= ms) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return lastUntil(this.#steps, ms);
   }
 
   /** The index of the last step before a moment; -1 for none. */
@@ -122,6 +113,18 @@ export class ClockSteps {
     while (at >= 0 && this.#steps[at]!.atMs >= ms) at--;
     return at;
   }
+}
+
+/** The index of the last of some steps until a moment; the first one's where all are later. */
+export function lastUntil(steps: readonly { readonly atMs: number }[], ms: number): number {
+  let low = 0;
+  let high = steps.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >>> 1;
+    if (steps[middle]!.atMs <= ms) low = middle;
+    else high = middle - 1;
+  }
+  return low;
 }
 
 /**

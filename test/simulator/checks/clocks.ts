@@ -83,13 +83,9 @@ export class ClockHistory {
 
   /** The least and the greatest time that an object may have had between two moments of true time. */
   spanOf(object: string, beginMs: number, endMs: number): MsSpan {
-    const members = this.#members.get(object);
-    if (members === undefined) return this.#clockOf(object).spanOf(beginMs, endMs);
-    const spans = members.map((one) => this.#clockOf(one).spanOf(beginMs, endMs));
-    return {
-      fromMs: Math.min(...spans.map(({ fromMs }) => fromMs)),
-      toMs: this.#jointOf(object).latestAt(endMs),
-    };
+    if (!this.#members.has(object)) return this.#clockOf(object).spanOf(beginMs, endMs);
+    const joint = this.#jointOf(object);
+    return { fromMs: joint.earliestIn(beginMs, endMs), toMs: joint.latestAt(endMs) };
   }
 
   /** By how much an object's time may have been ahead of its clock between two moments, because that went back. */
@@ -103,12 +99,10 @@ export class ClockHistory {
    * restart may have taken back is left out: see `ObjectTime`.
    */
   elapsed(object: string, from: MsSpan, to: MsSpan): MsSpan {
-    const members = this.#members.get(object);
-    if (members === undefined) return this.#elapsedOfOne(object, from, to);
-    const spans = members.map((member) => this.#elapsedOfOne(member, from, to));
+    if (!this.#members.has(object)) return this.#elapsedOfOne(object, from, to);
     const most = this.#jointOf(object).elapsedMost(from, to);
     return {
-      fromMs: this.isApart(object) ? 0 : Math.min(...spans.map(({ fromMs }) => fromMs)),
+      fromMs: this.isApart(object) ? 0 : this.#elapsedLeast(object, from, to),
       toMs: Math.max(0, Math.min(most, this.elapsedByClock(object, from, to).toMs)),
     };
   }
@@ -134,6 +128,11 @@ export class ClockHistory {
     const starts = this.#starts.get(object);
     if (starts === undefined) this.#starts.set(object, [atMs]);
     else starts.push(atMs);
+  }
+
+  #elapsedLeast(object: string, from: MsSpan, to: MsSpan): number {
+    const members = this.#membersOf(object);
+    return Math.min(...members.map((member) => this.#elapsedOfOne(member, from, to).fromMs));
   }
 
   #elapsedOfOne(object: string, from: MsSpan, to: MsSpan): MsSpan {

@@ -6,7 +6,7 @@
  * judged together, as if each could have taken over that of any other.
  */
 import type { MsSpan } from "../../support/models/span.ts";
-import { leadAfter, ROUNDING_MS, type ClockSteps } from "./clock-steps.ts";
+import { lastUntil, leadAfter, ROUNDING_MS, type ClockSteps } from "./clock-steps.ts";
 
 /** One of the objects. */
 export interface Member {
@@ -34,8 +34,16 @@ interface Step {
   readonly forwardsMs: number;
 }
 
+/** From a moment on, the least of the clocks less true time, also of members that are not born yet. */
+interface Low {
+  readonly atMs: number;
+  readonly offsetMs: number;
+}
+
+/** Checkers ask for thousands of spans, of hundreds of members: each step says what follows for all of them. */
 export class JointClocks {
   readonly #steps: readonly Step[];
+  readonly #lows: readonly Low[];
   /** How far the clocks are apart at most, at whatever moments. */
   readonly spreadMs: number;
 
@@ -45,6 +53,18 @@ export class JointClocks {
     const offsets = changes.map(({ offsetMs }) => offsetMs);
     this.spreadMs = Math.max(...offsets) - Math.min(...offsets);
     this.#steps = stepsOf(changes, this.spreadMs);
+    this.#lows = lowsOf(members);
+  }
+
+  /** The earliest time that a member may have had between two moments of true time. */
+  earliestIn(beginMs: number, endMs: number): number {
+    const lows = this.#lows;
+    const first = lastUntil(lows, beginMs);
+    let least = beginMs + lows[first]!.offsetMs;
+    for (let i = first + 1; i < lows.length && lows[i]!.atMs <= endMs; i++) {
+      least = Math.min(least, lows[i]!.atMs + lows[i]!.offsetMs);
+    }
+    return Math.floor(least) - ROUNDING_MS;
   }
 
   /** The latest time that a member may have had until a moment of true time. */
@@ -54,10 +74,10 @@ export class JointClocks {
 
   /** By how much the time of a member may have been ahead of its clock between two moments. */
   lagMost(beginMs: number, endMs: number): number {
-    const first = this.#steps.findLastIndex(({ atMs }) => atMs <= beginMs);
+    const steps = this.#steps;
     let most = 0;
-    for (const { atMs, leastOffsetMs } of this.#steps.slice(Math.max(0, first))) {
-      if (atMs > endMs) break;
+    for (let i = lastUntil(steps, beginMs); i < steps.length && steps[i]!.atMs <= endMs; i++) {
+      const { atMs, leastOffsetMs } = steps[i]!;
       const leadMs = this.#leadAt(Math.max(atMs, beginMs)) + this.spreadMs;
       most = Math.max(most, leadMs - leastOffsetMs);
     }
@@ -66,15 +86,20 @@ export class JointClocks {
 
   /** How much time may have passed at most. */
   elapsedMost(from: MsSpan, to: MsSpan): number {
-    const before = this.#steps.findLast(({ atMs }) => atMs < from.fromMs)?.forwardsMs ?? 0;
-    const last = this.#steps.findLast(({ atMs }) => atMs <= to.toMs)?.forwardsMs ?? 0;
-    const passed = Math.max(0, to.toMs - from.fromMs) + Math.max(0, last - before);
+    const last = this.#steps[lastUntil(this.#steps, to.toMs)]!;
+    const jumpsMs = Math.max(0, last.forwardsMs - this.#forwardsBefore(from.fromMs));
+    const passed = Math.max(0, to.toMs - from.fromMs) + jumpsMs;
     return Math.ceil(passed + this.spreadMs) + ROUNDING_MS;
   }
 
   #leadAt(ms: number): number {
-    const step = this.#steps.findLast(({ atMs }) => atMs <= ms) ?? this.#steps[0]!;
-    return leadAfter(step, ms);
+    return leadAfter(this.#steps[lastUntil(this.#steps, ms)]!, ms);
+  }
+
+  /** No two steps are at the same moment, and the first one adds nothing. */
+  #forwardsBefore(ms: number): number {
+    const at = lastUntil(this.#steps, ms);
+    return this.#steps[this.#steps[at]!.atMs < ms ? at : Math.max(0, at - 1)]!.forwardsMs;
   }
 }
 
@@ -102,6 +127,15 @@ function stepsOf(all: readonly Change[], spreadMs: number): Step[] {
     });
   }
   return steps;
+}
+
+function lowsOf(members: readonly Member[]): Low[] {
+  const offsets = new Map<number, number>();
+  const always = members.map(({ clock }) => ({ clock, bornMs: -Infinity }));
+  return [...Map.groupBy(changesOf(always), ({ atMs }) => atMs)].map(([atMs, changes]) => {
+    for (const { member, offsetMs } of changes) offsets.set(member, offsetMs);
+    return { atMs, offsetMs: Math.min(...offsets.values()) };
+  });
 }
 
 /** In the order of time. */
