@@ -24,6 +24,8 @@ const TELLING = "revocations:telling";
 
 /** A door that has trusted its list to the end then opens a connection, with which a Hub is listed a moment later. */
 const TELL_AGAIN_MS = REVOCATIONS_TRUSTED_MS + OPENING_MS_MAX + 5000;
+/** Changes that come so soon one after the other are told again together, at the latest so much later than each alone. */
+const AGAIN_STEP_MS = 5000;
 /** After a Hub or a Directory that failed. */
 const RETRY_MS = 10_000;
 /** Of namespaces that did not answer, this many are remembered. */
@@ -37,6 +39,11 @@ interface Telling {
   readonly dueAtMs: number;
   /** All have been told once. */
   readonly isAgain: boolean;
+  /**
+   * When all are told again behind that: in order, a moment for the changes of each step. Release 0.4 has none, and tells the last
+   * change again alone.
+   */
+  readonly again?: readonly number[];
   /** The last namespace that was told, in the Directory of the deployment. */
   readonly after: string | null;
   /** Namespaces that did not answer: they are called again behind the last page. Release 0.4 stores none. */
@@ -138,27 +145,34 @@ export class RevokedTokens {
 
   /** What is left to tell after a step. */
   async #told(telling: Telling): Promise<Telling | null> {
-    const { changedAtMs, isAgain, isRetry = false, missed: before = [] } = telling;
+    const { changedAtMs, isRetry = false, missed: before = [] } = telling;
+    const again = againOf(telling);
     const told = await this.#tell(this.list, telling.after, isRetry ? before : null);
     const all = isRetry ? told.missed : [...before, ...told.missed];
     // Those beyond the limit are called with all others, after `TELL_AGAIN_MS`.
     const missed = all.slice(0, MISSED_MAX);
     if (told.after !== null) return { ...telling, missed, after: told.after, dueAtMs: presentMs() };
     const nowMs = presentMs();
-    // The second round for all does not wait for those that do not answer.
-    const isDueForAll = !isAgain && nowMs >= changedAtMs + TELL_AGAIN_MS;
+    // The next round for all does not wait for those that do not answer.
+    const isDueForAll = again.length > 0 && nowMs >= again[0]!;
     if (missed.length > 0 && !isDueForAll && nowMs < changedAtMs + GIVE_UP_MS) {
       return { ...telling, missed, isRetry: true, after: null, dueAtMs: nowMs + RETRY_MS };
     }
-    if (isAgain) return null;
-    return { changedAtMs, dueAtMs: changedAtMs + TELL_AGAIN_MS, isAgain: true, after: null };
+    if (again.length === 0) return null;
+    const dueAtMs = again.findLast((atMs) => atMs <= nowMs) ?? again[0]!;
+    const later = again.filter((atMs) => atMs > dueAtMs);
+    return { changedAtMs, dueAtMs, isAgain: true, after: null, again: later };
   }
 
   async #change(list: Revocations): Promise<void> {
     const changedAtMs = presentMs();
+    const before = this.#telling;
     // The alarm rings by another clock, which may be behind: a change must not put off what is due already.
-    const dueAtMs = Math.min(this.dueAtMs ?? Infinity, changedAtMs);
-    const telling: Telling = { changedAtMs, dueAtMs, isAgain: false, after: null };
+    const dueAtMs = Math.min(before?.dueAtMs ?? Infinity, changedAtMs);
+    // Nor the rounds in which the changes before it are told again.
+    const left = before === undefined ? [] : roundsLeft(before);
+    const again = withStep(left, changedAtMs + TELL_AGAIN_MS);
+    const telling: Telling = { changedAtMs, dueAtMs, isAgain: false, after: null, again };
     // A list that is in force without it would leave connections of the token open, though its change has failed.
     this.#storage.transactionSync(() => {
       this.#storage.kv.put(LIST, list);
@@ -168,4 +182,18 @@ export class RevokedTokens {
     this.#list = list;
     await this.#storage.setAlarm(dueAtMs);
   }
+}
+
+/** When all are told again behind the round at hand. */
+const againOf = ({ again, isAgain, changedAtMs }: Telling): readonly number[] =>
+  again ?? (isAgain ? [] : [changedAtMs + TELL_AGAIN_MS]);
+
+/** The same with the round at hand, where that is one of them. */
+const roundsLeft = (telling: Telling): readonly number[] =>
+  telling.isAgain ? [telling.dueAtMs, ...againOf(telling)] : againOf(telling);
+
+/** Moments, and another one at the end of its step: so there are few of them, however many changes come. */
+function withStep(moments: readonly number[], atMs: number): readonly number[] {
+  const step = Math.ceil(atMs / AGAIN_STEP_MS) * AGAIN_STEP_MS;
+  return [...new Set([...moments, step])].toSorted((a, b) => a - b);
 }

@@ -56,7 +56,7 @@ const WORK_MS = 2000;
 /** Connections are closed at once, by an alarm. */
 const CLOSED_MS = 5000;
 /** Then the Directory tells Hubs again, as doors that learned of it late may have opened connections. */
-const TOLD_AGAIN_MS = 90_000;
+const TOLD_AGAIN_MS = 95_000;
 /** With faults, a clock that is set by two minutes at most, and a second copy of the Directory that is asked for a minute. */
 const FAULTS_MS = 180_000;
 /** How far a clock is from true time at most. */
