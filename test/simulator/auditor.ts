@@ -16,7 +16,7 @@ import {
 } from "./checks/budgets.ts";
 import type { ClockHistory } from "./checks/clocks.ts";
 import { checkDoorCounts, type DoorCounts } from "./checks/door-counts.ts";
-import type { Moments, Violation } from "./checks/history.ts";
+import type { Moment, Moments, Violation } from "./checks/history.ts";
 import { checkProgress, checkRun, type Checkpoint, type Waiting } from "./checks/progress.ts";
 import type { Cluster } from "./platform/cluster.ts";
 import type { Door } from "./platform/door.ts";
@@ -65,6 +65,7 @@ export interface Audited {
   readonly moments: Moments;
   readonly clocks: ClockHistory;
   readonly sizes: Sizes;
+  readonly namespaces: readonly string[];
   /** The highest of all deployments. */
   readonly settings: Settings;
   /** Whether all objects run today's code: budgets of the release before are others. */
@@ -209,12 +210,7 @@ export class Auditor {
       ...checkGroupBudgets(this.#groups, sizes),
       ...checkHubBudgets(this.#hubs, settings, sizes),
       // Release 0.4.0 makes an object for each channel.
-      ...(isToday
-        ? checkNamespaceBudgets(
-            [{ subject: "default", at: now, figures: this.#objects() }],
-            settings,
-          )
-        : []),
+      ...(isToday ? checkNamespaceBudgets(this.#namespaces(now), settings) : []),
     ];
   }
 
@@ -228,8 +224,18 @@ export class Auditor {
       }));
   }
 
-  #objects(): NamespaceFigures {
-    const objects = [...this.#run.cluster.objects];
+  #namespaces(at: Moment): Sample<NamespaceFigures>[] {
+    return this.#run.namespaces.map((subject) => ({
+      subject,
+      at,
+      figures: this.#objects(subject),
+    }));
+  }
+
+  #objects(namespace: string): NamespaceFigures {
+    const objects = [...this.#run.cluster.objects].filter(({ name }) =>
+      isOfNamespace(name, namespace),
+    );
     const of = (className: string): number =>
       objects.filter((object) => object.className === className).length;
     // The witness has no records, nor has what an attempt at a split leaves that was given up.
@@ -248,6 +254,9 @@ export class Auditor {
     };
   }
 }
+
+const isOfNamespace = (name: string, namespace: string): boolean =>
+  name === namespace || name.startsWith(`${namespace}/`);
 
 /** The highest attempt at a split that a shard has begun, or was born with. */
 function attemptOf({ disk: { database } }: SimulatedObject): number {

@@ -21,6 +21,7 @@ import {
   type SimulatedObject,
   type Watcher,
 } from "./platform/object.ts";
+import { DEFAULT } from "./workloads/namespaces.ts";
 
 /** The event of the log with which an object says that it has given messages up, as a Hub takes them too slowly. */
 const LOST_TO_HUB = "hub_slow";
@@ -78,6 +79,7 @@ interface Hosted {
 interface Dialed {
   readonly number: number;
   readonly address: string;
+  readonly namespace: string;
   readonly begun: Moment;
   opened: Moment | null;
   endBegun: Moment | null;
@@ -283,9 +285,10 @@ export class Witness implements Watcher {
   }
 
   /** A client begins to connect. */
-  dial(number: number, address: string): void {
+  dial(number: number, address: string, namespace: string): void {
     const begun = this.#moments.now();
-    this.#dialed.set(number, { number, address, begun, opened: null, endBegun: null });
+    const dialed = { number, address, namespace, begun, opened: null, endBegun: null };
+    this.#dialed.set(number, dialed);
   }
 
   /** The client has learned that its connection is open. */
@@ -311,7 +314,7 @@ export class Witness implements Watcher {
     }
   }
 
-  /** Adds all connections to the facts. To be called when the run has ended. */
+  /** Adds the connections of the default namespace to the facts, which lists no others. To be called when the run has ended. */
   addConnections(): void {
     // Callers got nothing of an old copy after the last event that it took from outside, even where it lived on.
     for (const [life, copy] of this.#copies) {
@@ -323,6 +326,7 @@ export class Witness implements Watcher {
       if (attachment !== null) byAddress.set(attachment.ip, hosted);
     }
     for (const dialed of this.#dialed.values()) {
+      if (dialed.namespace !== DEFAULT) continue;
       this.facts.addConnection(connectionOf(dialed, byAddress.get(dialed.address)));
     }
   }

@@ -53,6 +53,8 @@ export interface WorldOptions {
   readonly variables: Readonly<Record<string, string>>;
   readonly machines: number;
   readonly doors: number;
+  /** Whose clients use the deployment. */
+  readonly namespaces: readonly string[];
   readonly workloads: readonly Workload[];
   /** How long clients work, in ms of virtual time. */
   readonly durationMs: number;
@@ -154,6 +156,7 @@ export class World {
       moments: this.moments,
       clocks: this.clocks,
       sizes: this.sizes,
+      namespaces: options.namespaces,
       settings: this.settingsMost,
       isToday: options.isToday,
     });
@@ -204,6 +207,11 @@ export class World {
   /** The package that clients import. */
   get callers(): Program {
     return this.#options.callers;
+  }
+
+  /** Whose clients use the deployment. */
+  get namespaces(): readonly string[] {
+    return this.#options.namespaces;
   }
 
   /** Whether the run begins with today's code. */

@@ -3,7 +3,8 @@ import { Random } from "../kernel/random.ts";
 import { BEFORE, type ReleaseName } from "./release-names.ts";
 import { drawnSettings } from "./settings.ts";
 import { WORKLOADS, type WorkloadName } from "../workloads/all.ts";
-import { TOKEN_SECRET } from "../workloads/tokens.ts";
+import { TOKEN_SECRET } from "../workloads/jwt.ts";
+import { DEFAULT, NEIGHBOUR } from "../workloads/namespaces.ts";
 import { TCP_PORTS } from "../workloads/wire.ts";
 
 export interface Plan {
@@ -28,6 +29,8 @@ export interface Plan {
   readonly changes: number;
   /** Deployments with another `SHARD_SECRET` by mistake, each of which is set right within minutes. */
   readonly mistakes: number;
+  /** Clients of another namespace, which use records under the same keys. */
+  readonly neighbours: number;
   readonly workloads: readonly WorkloadName[];
   readonly variables: Readonly<Record<string, string>>;
   /** What the run begins with. Where that is not today's code, a deployment puts it in place. */
@@ -61,6 +64,7 @@ const SPLIT_CALLS = [1, 2, 400];
 const LOSSES = { share: 0.1, least: 1, most: 8, accepted: 0.3 };
 const CHANGES = { share: 0.15, least: 1, most: 6 };
 const MISTAKES = { share: 0.08, least: 1, most: 4 };
+const NEIGHBOURS = { share: 0.3, least: 1, most: 10 };
 /** The share of runs with splits that aim at a call of their protocol: such calls are few, and hardly ever hit by chance. */
 const AIMED_SHARE = 0.5;
 const SPLIT_CALLS_AIMED = ["Shard.adopt", "Shard.given", "Shard.verdictOn"];
@@ -79,6 +83,7 @@ export function planOf(seed: number): Plan {
     ...long,
     durationMs: LONGER.durationMs,
     clients: LONGER.clients,
+    neighbours: 0,
     workloads: ["channels"],
   };
 }
@@ -93,6 +98,7 @@ function shortPlanOf(seed: number): Plan {
   const settings = drawnSettings(random);
   const losing = random.fork("losses");
   const changing = random.fork("changes");
+  const neighbouring = random.fork("neighbours");
   const some = names.filter(() => choice.chance(0.5));
   const shards = 1 + random.int(SHARDS_MAX);
   const splits = timesOf(SPLITS, splitting);
@@ -111,6 +117,7 @@ function shortPlanOf(seed: number): Plan {
     acceptsLoss: losses > 0 && losing.chance(LOSSES.accepted),
     changes: timesOf(CHANGES, changing),
     mistakes: timesOf(MISTAKES, changing),
+    neighbours: timesOf(NEIGHBOURS, neighbouring),
     workloads: some.length > 0 ? some : [choice.pick(names)],
     variables: {
       ACCESS: "open",
@@ -127,7 +134,7 @@ function shortPlanOf(seed: number): Plan {
   };
 }
 
-/** How often something happens in a run: in some runs never. */
+/** How often something happens in a run, or how many there are of something: none in some runs. */
 const timesOf = (
   { share, least, most }: { readonly share: number; readonly least: number; readonly most: number },
   random: Random,
@@ -184,6 +191,14 @@ export const lossesOf = ({ hasFaults, release, losses }: Plan): number =>
 
 /** Whether one of them is lost for good in a run. */
 export const losesForGood = (plan: Plan): boolean => plan.acceptsLoss && lossesOf(plan) > 0;
+
+/** Clients of another namespace in a run. How those of release 0.4.0 see to it is left out. */
+export const neighboursOf = (plan: Plan): number =>
+  plan.release === "today" && !losesForGood(plan) ? plan.neighbours : 0;
+
+/** Whose clients use the deployment of a run. */
+export const namespacesOf = (plan: Plan): readonly string[] =>
+  neighboursOf(plan) > 0 ? [DEFAULT, NEIGHBOUR] : [DEFAULT];
 
 /**
  * Whether deployments change settings in a run. Those of release 0.4.0 have a number of shards that stays, and a loss is accepted by a

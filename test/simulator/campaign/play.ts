@@ -9,7 +9,7 @@ import type { Violation } from "../checks/history.ts";
 import { workloadsOf } from "../workloads/all.ts";
 import { EndlessRun, World } from "../world.ts";
 import type { Release } from "../platform/realm.ts";
-import { changesOf, lossesOf, losesForGood, mistakesOf, type Plan } from "./plan.ts";
+import { changesOf, lossesOf, losesForGood, mistakesOf, namespacesOf, type Plan } from "./plan.ts";
 
 /** The default of `SHARDS` in the release before. */
 const SHARDS_BEFORE = "4";
@@ -49,6 +49,7 @@ export async function play(
     variables: { ...plan.variables, ...splitVariables(plan) },
     machines: plan.machines,
     doors: plan.doors,
+    namespaces: namespacesOf(plan),
     workloads,
     durationMs: plan.durationMs,
     onTrace,

@@ -35,6 +35,7 @@ function* smallerThan(plan: Plan): Generator<Plan> {
     if (workloads.length > 0) yield { ...plan, workloads };
   }
   if (plan.hasFaults && plan.release === "today") yield { ...plan, hasFaults: false };
+  if (plan.neighbours > 0) yield { ...plan, neighbours: 0 };
   if (plan.losses > 0) yield { ...plan, losses: 0 };
   if (plan.changes > 0) yield { ...plan, changes: 0 };
   if (plan.mistakes > 0) yield { ...plan, mistakes: 0 };

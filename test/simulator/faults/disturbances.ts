@@ -42,8 +42,6 @@ export const STALL_MS = 30_000;
 const MISSING_MS = { least: 1000, most: 120_000 };
 /** How long after that an operator accepts the loss, in ms. */
 const ACCEPTED_MS = { least: 1000, most: 60_000 };
-/** Knows how many shards the namespace of all clients began with. */
-const FIRST_SHARD = "default/0";
 
 /** Databases vanish, and settings change, when clients have begun to write, and before this part of the run has passed. */
 const PLANNED_FROM_MS = 20_000;
@@ -180,11 +178,11 @@ export class Disturbances {
     this.#deploy(changed, random.skewed(CHANGE_MS.least, CHANGE_MS.most));
   }
 
-  /** Whether the number of shards and the secret are fixed: the first shard has data. */
+  /** Whether the numbers of shards and the secret are fixed: the first shard of each namespace, which knows them, has data. */
   #hasData(): boolean {
-    return [...this.#world.cluster.objects].some(
-      (object) => object.name === FIRST_SHARD && isStored(object),
-    );
+    const { cluster, namespaces } = this.#world;
+    const stored = new Set([...cluster.objects].filter(isStored).map(({ name }) => name));
+    return namespaces.every((namespace) => stored.has(`${namespace}/0`));
   }
 
   /** One shard at a time: each is missed by the others. */

@@ -1,7 +1,7 @@
 /** What deployments of a run change in its settings: on purpose, one at a time, or by mistake. */
 import type { Settings } from "../../../src/base/settings.ts";
 import type { Random } from "../kernel/random.ts";
-import { TOKEN_SECRET } from "../workloads/tokens.ts";
+import { TOKEN_SECRET } from "../workloads/jwt.ts";
 
 /** Variables of a deployment, by their names. */
 type Variables = Readonly<Record<string, string>>;

@@ -30,6 +30,8 @@ export interface PlantedFault {
   readonly acceptsLoss?: boolean;
   /** How often a deployment has another secret for a while; never unless given. */
   readonly mistakes?: number;
+  /** Clients of another namespace in the run; none unless given. */
+  readonly neighbours?: number;
   /** Requests of the run, where it takes many to see the fault. */
   readonly operations?: number;
   /** Calls at which faults happen often; none unless given. */
@@ -41,6 +43,7 @@ export interface PlantedFault {
 const SPLITS = 20;
 const LOSSES = 8;
 const MISTAKES = 4;
+const NEIGHBOURS = 6;
 
 export const PLANTED: readonly PlantedFault[] = [
   {
@@ -862,6 +865,24 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 1,
   },
   {
+    name: "a door takes the shards of one namespace for those of all",
+    module: "src/dispatch/known-maps.ts",
+    text: "maps.get(namespace) ?? new ShardMap",
+    planted: "maps.values().next().value ?? new ShardMap",
+    workload: "records",
+    neighbours: NEIGHBOURS,
+    seed: 1,
+  },
+  {
+    name: "all service bindings reach the default namespace",
+    module: "src/worker/trust.ts",
+    text: "const given = props ?? EVERYTHING;",
+    planted: "const given = EVERYTHING;",
+    workload: "records",
+    neighbours: NEIGHBOURS,
+    seed: 2,
+  },
+  {
     name: "a shard whose database has vanished begins anew",
     module: "src/objects/shard/shard-claim.ts",
     text: "if (index !== null && this.#journal.hasNoted(index) && !this.#isLossAccepted) {",
@@ -929,11 +950,20 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "Hubs are told of a revocation only once",
     module: "src/objects/channel/revoked-tokens.ts",
-    text: "if (isAgain) return null;",
+    text: "if (again.length === 0) return null;",
     planted: "if (missed.length === 0) return null;",
     workload: "tokens",
     isCalm: true,
     seed: 5,
+  },
+  {
+    name: "a later revocation puts off that an earlier one is told again",
+    module: "src/objects/channel/revoked-tokens.ts",
+    text: "const left = before === undefined ? [] : roundsLeft(before);",
+    planted: "const left: number[] = [];",
+    workload: "tokens",
+    isCalm: true,
+    seed: 1,
   },
   {
     name: "a door keeps the first list of revoked tokens that it has read",

@@ -13,6 +13,7 @@ export function* plansFor(fault: PlantedFault, first: number, count: number): Ge
     acceptsLoss: fault.acceptsLoss === true,
     changes: 0,
     mistakes: fault.mistakes ?? 0,
+    neighbours: fault.neighbours ?? 0,
     aims: fault.aims ?? [],
     operations: fault.operations ?? OPERATIONS,
     release: "today",

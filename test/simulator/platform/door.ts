@@ -43,15 +43,20 @@ export class Door {
   /**
    * Runs an event of the isolate for a call over a service binding, which has an instance of an entrypoint for itself. The call
    * lasts until what `event` returns has settled.
+   *
+   * @param props of the binding
    */
   enterCall(
     method: string,
     entrypoint: string,
+    props: object,
     event: (life: RunningLife, instance: object) => Promise<void>,
   ): void {
     this.#begin(method, (life) => {
       const Class = this.isolate.exports[entrypoint] as new (ctx: object, env: object) => object;
-      void event(life, new Class(contextOf(life, {}), this.#env)).finally(() => life.letGo(false));
+      void event(life, new Class(contextOf(life, props), this.#env)).finally(() =>
+        life.letGo(false),
+      );
     });
   }
 

@@ -1,11 +1,12 @@
 /** All workloads, by name. */
-import { losesForGood, mistakesOf, type Plan } from "../campaign/plan.ts";
+import { losesForGood, mistakesOf, neighboursOf, type Plan } from "../campaign/plan.ts";
 import type { Workload } from "../world.ts";
 import { Channels } from "./channels.ts";
 import { Counts } from "./counts.ts";
 import { Hoard } from "./hoard.ts";
 import { Limits } from "./limits.ts";
 import { Listings } from "./listings.ts";
+import { NEIGHBOUR } from "./namespaces.ts";
 import { Records } from "./records.ts";
 import { Semaphores } from "./semaphores.ts";
 import { Splits } from "./splits.ts";
@@ -23,6 +24,9 @@ export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>>
   tokens: (plan) => new Tokens(plan),
 };
 
+/** Of each client of another namespace, about. */
+const OPERATIONS_OF_NEIGHBOURS = 40;
+
 /** They share the clients and the operations of the run. An operator splits shards beside them, and a client fills small ones. */
 export function workloadsOf(plan: Plan): Workload[] {
   const isLossy = losesForGood(plan);
@@ -33,6 +37,11 @@ export function workloadsOf(plan: Plan): Workload[] {
     operations: Math.ceil(plan.operations / workloads.length),
   };
   const some = workloads.map((name) => WORKLOADS[name](share));
+  const clients = neighboursOf(plan);
+  if (clients > 0) {
+    const operations = clients * OPERATIONS_OF_NEIGHBOURS;
+    some.push(new Records({ ...plan, clients, operations }, NEIGHBOUR));
+  }
   if (plan.splits > 0) some.push(new Splits(plan));
   // Release 0.4.0 forgets its counts with each start.
   if (plan.release === "today" && !isLossy) some.push(new Counts());

@@ -10,6 +10,7 @@ import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { giveUp } from "./give-up.ts";
+import { DEFAULT } from "./namespaces.ts";
 import type { Port } from "./port.ts";
 import { bindingPort, httpPort } from "./ports.ts";
 import { PortSender } from "./records/sender.ts";
@@ -54,7 +55,7 @@ export class Hoard implements Workload {
 
   async #work(world: World, life: RunningLife): Promise<void> {
     const random = world.random.fork(life.name);
-    const { objectOf } = recordTermsOf(world, this.#plan);
+    const { objectOf } = recordTermsOf(world, this.#plan, DEFAULT);
     while (!world.isClosing && this.#made < OPERATIONS_MOST) {
       await life.settled(random.skewed(PAUSE_MS.least, PAUSE_MS.most), "pause", () => {});
       const keys = this.#keysWithRoom(objectOf);
@@ -133,7 +134,7 @@ export class Hoard implements Workload {
   }
 
   check(world: World): readonly Violation[] {
-    const terms = recordTermsOf(world, this.#plan);
+    const terms = recordTermsOf(world, this.#plan, DEFAULT);
     // Shards of the release before take the time of their clock after a restart, also where it went back.
     const isJudged = ({ operation: { key } }: RecordCall): boolean =>
       world.isToday || world.clocks.isSteady(terms.objectOf(key));

@@ -5,6 +5,7 @@ import { exchange } from "../platform/net/exchange.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { World } from "../world.ts";
 import type * as entry from "./package-entry.ts";
+import { DEFAULT, tokenOf } from "./namespaces.ts";
 import { callBinding, doorTo, SERVER } from "./ports.ts";
 
 type Package = typeof entry;
@@ -46,13 +47,20 @@ export function packageIn(
 }
 
 /** A service binding to the deployment. */
-const bindingOf = (world: World, life: RunningLife, random: Random): ThrottrBinding =>
+const bindingOf = (
+  world: World,
+  life: RunningLife,
+  random: Random,
+  namespace: string,
+): ThrottrBinding =>
   ({
-    exchange: async (message: Uint8Array) => await callBinding(world, life, random, message),
+    exchange: async (message: Uint8Array) =>
+      await callBinding(world, life, random, message, namespace),
   }) as unknown as ThrottrBinding;
 
 interface PackageOptions extends ClientOptions {
   readonly runtime?: Runtime;
+  readonly namespace?: string;
   /** Sees each message before it is sent. */
   readonly onMessage?: (message: Uint8Array) => void;
 }
@@ -64,15 +72,16 @@ export function clientOf(
   random: Random,
   options: PackageOptions = {},
 ): ThrottrClient {
-  const { runtime, onMessage, ...rest } = options;
+  const { runtime, namespace = DEFAULT, onMessage, ...rest } = options;
+  const token = tokenOf(namespace);
   const {
     ThrottrClient: Client,
     http,
     serviceBinding,
   } = packageIn(world, life, random, runtime).clients;
   const transport = random.chance(0.5)
-    ? http(SERVER)
-    : serviceBinding(bindingOf(world, life, random));
+    ? http(SERVER, token === null ? {} : { token })
+    : serviceBinding(bindingOf(world, life, random, namespace));
   return new Client(onMessage === undefined ? transport : watched(transport, onMessage), rest);
 }
 

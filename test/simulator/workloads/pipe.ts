@@ -62,7 +62,8 @@ export class Pipe {
     this.kind = options.kind;
     this.connection = options.connection;
     this.#closedBefore = world.witness.closedByServer;
-    world.witness.dial(options.connection, addressOf(options.connection));
+    const { connection, protocol } = options;
+    world.witness.dial(connection, addressOf(connection), protocol.namespace);
     this.#wire = openWire(world, client, random, options, {
       onBytes: (bytes) => this.#read(bytes),
       onCloseLeft: () => this.#leaveClose(),

@@ -11,7 +11,8 @@ import { SimRequest } from "../platform/net/messages.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Random } from "../kernel/random.ts";
 import type { World } from "../world.ts";
-import type { Answer, OpenPort, Port } from "./port.ts";
+import { DEFAULT, headersOf } from "./namespaces.ts";
+import type { Answer, OpenPort } from "./port.ts";
 import { EDGE } from "./wire.ts";
 
 /** Where clients find the deployment. */
@@ -30,7 +31,12 @@ export const httpPort: OpenPort = (world, client, random, protocol = EDGE) => {
       connection = world.newConnection();
       const end = world.times.begin("http", `POST ${protocol.path}`);
       const body = messageOf(operations);
-      const request = new SimRequest(`${SERVER}${protocol.path}`, { method: "POST", body });
+      const headers = headersOf(protocol.namespace);
+      const request = new SimRequest(`${SERVER}${protocol.path}`, {
+        method: "POST",
+        headers,
+        body,
+      });
       try {
         const { network } = world.cluster.site;
         const response = await exchange(network, client, doorTo(world, random), request);
@@ -53,8 +59,8 @@ export const httpPort: OpenPort = (world, client, random, protocol = EDGE) => {
   };
 };
 
-/** Over a service binding: a message is a call of the entrypoint. */
-export function bindingPort(world: World, client: RunningLife, random: Random): Port {
+/** Over a service binding: a message is a call of the entrypoint, in the edge dialect. */
+export const bindingPort: OpenPort = (world, client, random, { namespace } = EDGE) => {
   let connection = world.newConnection();
   return {
     door: "binding",
@@ -68,7 +74,7 @@ export function bindingPort(world: World, client: RunningLife, random: Random): 
       try {
         return splitReplies(
           operations,
-          await callBinding(world, client, random, messageOf(operations)),
+          await callBinding(world, client, random, messageOf(operations), namespace),
         );
       } catch (error) {
         world.failures.noteFailure("a message over a binding", error, "message");
@@ -82,7 +88,7 @@ export function bindingPort(world: World, client: RunningLife, random: Random): 
     isClosed: false,
     onCloseLeft: () => {},
   };
-}
+};
 
 /** The network leads each request to one of the doors. */
 export const doorTo = (world: World, random: Random): Door => ({
@@ -95,6 +101,7 @@ export function callBinding(
   client: RunningLife,
   random: Random,
   message: Uint8Array,
+  namespace = DEFAULT,
 ): Promise<Uint8Array> {
   const { time, faults } = world.cluster.site;
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
@@ -106,7 +113,8 @@ export function callBinding(
     const door = world.door(random);
     const { isolate } = door;
     const end = isolate.watch((error) => back(() => reject(error)));
-    door.enterCall("exchange", "Throttr", async (life, instance) => {
+    const props = namespace === DEFAULT ? {} : { namespace };
+    door.enterCall("exchange", "Throttr", props, async (life, instance) => {
       const entrypoint = instance as { exchange(frames: Uint8Array): Promise<Uint8Array> };
       try {
         const copy = clone(await entrypoint.exchange(body));

@@ -11,11 +11,12 @@ import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { giveUp, SETTLED_MS } from "./give-up.ts";
+import { DEFAULT } from "./namespaces.ts";
 import { httpPort } from "./ports.ts";
 import { Chooser, isBuffer, Keys } from "./records/choice.ts";
 import { isPair } from "./records/pair-frames.ts";
 import { PortSender, senderOf, type Sender } from "./records/sender.ts";
-import { EDGE, PAIRS, type Speech } from "./records/speech.ts";
+import { EDGE, PAIRS, speechIn, type Speech } from "./records/speech.ts";
 import { recordTermsOf } from "./records/terms.ts";
 
 const PREFIX = "records:";
@@ -42,15 +43,19 @@ const READS_AT_ONCE = 200;
 const BURST_SHARE = 0.6;
 
 export class Records implements Workload {
-  readonly name = "records";
+  readonly name: string;
   readonly #plan: Plan;
+  readonly #namespace: string;
   readonly #keys = new Set<string>();
   #history!: History<RecordOperation, RecordAnswer>;
   #shared!: Keys;
   #pairs!: Keys;
 
-  constructor(plan: Plan) {
+  /** @param namespace clients of two of them use the same keys, and each sees its own records alone */
+  constructor(plan: Plan, namespace = DEFAULT) {
     this.#plan = plan;
+    this.#namespace = namespace;
+    this.name = namespace === DEFAULT ? "records" : `records of ${namespace}`;
   }
 
   start(world: World): void {
@@ -58,16 +63,18 @@ export class Records implements Workload {
     this.#shared = new Keys(world.random.fork("keys of records"), PREFIX);
     this.#pairs = new Keys(world.random.fork("keys of pairs"), PREFIX_OF_PAIRS);
     for (let i = 0; i < this.#plan.clients; i++) {
-      world.start(`records ${i}`, async (life) => await this.#work(world, life, i));
+      world.start(`${this.name} ${i}`, async (life) => await this.#work(world, life, i));
     }
   }
 
   async #work(world: World, life: RunningLife, client: number): Promise<void> {
     const random = world.random.fork(life.name);
-    const sender = senderOf(world, life, random);
+    const namespace = this.#namespace;
+    const sender = senderOf(world, life, random, namespace);
     const { speech } = sender;
-    const keys = speech === PAIRS ? this.#pairs : this.#shared;
-    const chooser = new Chooser(random.fork("choice"), keys, String(client), speech);
+    const keys = speech.protocol === PAIRS.protocol ? this.#pairs : this.#shared;
+    const name = namespace === DEFAULT ? String(client) : `${namespace}${client}`;
+    const chooser = new Chooser(random.fork("choice"), keys, name, speech);
     const calls = new RecordClient(world, this.#history, sender, client, chooser, this.#keys);
     sender.onCloseLeft(() => void calls.insist(life, world.random.fork(`${life.name} insists`)));
     const { operations, clients, durationMs } = this.#plan;
@@ -91,8 +98,9 @@ export class Records implements Workload {
     for (const call of history.calls) {
       if (!isAnswered(call) && call.settled === null) history.settle(call);
     }
-    const random = world.random.fork("finish of records");
-    const clientFor = (speech: Speech): RecordClient => {
+    const random = world.random.fork(`finish of ${this.name}`);
+    const clientFor = (spoken: Speech): RecordClient => {
+      const speech = speechIn(this.#namespace, spoken);
       const sender = new PortSender(httpPort(world, life, random, speech.wire), speech);
       return new RecordClient(world, history, sender, -1, null, this.#keys);
     };
@@ -105,7 +113,7 @@ export class Records implements Workload {
   }
 
   check(world: World): readonly Violation[] {
-    const terms = recordTermsOf(world, this.#plan);
+    const terms = recordTermsOf(world, this.#plan, this.#namespace);
     const isJudged =
       this.#plan.release === "today" ? () => true : this.#judgedOfBefore(world, terms.objectOf);
     const { violations, undecided } = checkRecords(this.#history.calls.filter(isJudged), terms);

@@ -6,16 +6,23 @@ import type { Facts } from "../checks/facts.ts";
 import type { Moment } from "../checks/history.ts";
 import { isBefore } from "../checks/order.ts";
 import { SPLIT_NAME } from "../witness.ts";
+import { DEFAULT } from "./namespaces.ts";
 
 /** @returns the name of the shard that has a key */
-export function shardsOf(plan: Plan): (keyspace: Keyspace, key: Uint8Array) => string {
-  const map = mapOf(plan);
-  return (keyspace, key) => `Shard default/${map.shardOf(keyspace, key, 0, key.length)}`;
+export function shardsOf(
+  plan: Plan,
+  namespace = DEFAULT,
+): (keyspace: Keyspace, key: Uint8Array) => string {
+  const map = mapOf(plan, namespace);
+  return (keyspace, key) => `Shard ${namespace}/${map.shardOf(keyspace, key, 0, key.length)}`;
 }
 
 /** @returns the place of a key on the circle of hashes */
-export function hashesOf(plan: Plan): (keyspace: Keyspace, key: Uint8Array) => number {
-  const map = mapOf(plan);
+export function hashesOf(
+  plan: Plan,
+  namespace = DEFAULT,
+): (keyspace: Keyspace, key: Uint8Array) => number {
+  const map = mapOf(plan, namespace);
   return (keyspace, key) => map.hashOf(keyspace, key, 0, key.length);
 }
 
@@ -24,7 +31,7 @@ export function splitsOf(
   plan: Plan,
   facts: Facts,
 ): (keyspace: Keyspace, keys: readonly Uint8Array[], by: Moment) => boolean {
-  const map = mapOf(plan);
+  const map = mapOf(plan, DEFAULT);
   const shardOf = shardsOf(plan);
   return (keyspace, keys, by) => {
     const hashes = keys.map((key) => map.hashOf(keyspace, key, 0, key.length));
@@ -39,5 +46,5 @@ export function splitsOf(
   };
 }
 
-const mapOf = ({ variables }: Plan): InitialShards =>
-  new InitialShards("default", Number(variables["SHARDS"]), "");
+const mapOf = ({ variables }: Plan, namespace: string): InitialShards =>
+  new InitialShards(namespace, Number(variables["SHARDS"]), "");

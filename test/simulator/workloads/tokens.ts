@@ -2,7 +2,6 @@
  * Clients use tokens over HTTP and over WebSockets, for their namespace and for all, while tokens expire and are revoked: one by one,
  * and all that were issued before a moment. The deployment lets everyone in, and checks each token that a request has. In the end every token is used again.
  */
-import { createHmac } from "node:crypto";
 import type { Plan } from "../campaign/plan.ts";
 import {
   ACCEPTED,
@@ -20,15 +19,13 @@ import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { readPush, whoamiFrame } from "./channels/frames.ts";
 import { pause, startClients, type Client } from "./client.ts";
+import { signedToken } from "./jwt.ts";
+import { DEFAULT } from "./namespaces.ts";
 import { Pipe } from "./pipe.ts";
 import { doorTo, SERVER } from "./ports.ts";
 import { EDGE } from "./wire.ts";
 
-/** `TOKEN_SECRET` of the deployment. */
-export const TOKEN_SECRET = "secret of simulated tokens";
-
 const SCOPES = ["read", "write", "publish", "subscribe"];
-const NAMESPACE = "default";
 /** Of tokens: for all namespaces. */
 const FOR_ALL_SHARE = 0.3;
 /** How long a token is valid, in seconds. The last ones outlive the run. */
@@ -289,17 +286,12 @@ async function listRevoked(client: Client, authorization: string | null): Promis
   return tokens.map(({ id }) => id);
 }
 
-const encoded = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
-
 /** What the bearer of a token sends: one for all namespaces has the name of one behind it. */
 const credentials = (token: SeenToken): string =>
-  token.isForAll ? `${signed(token)}~${NAMESPACE}` : signed(token);
+  token.isForAll ? `${signed(token)}~${DEFAULT}` : signed(token);
 
-/** A JWT, HS256. */
 function signed(token: SeenToken, scopes = SCOPES): string {
   const { id, issuedAtS, expiresAtS, isForAll } = token;
-  const ns = isForAll ? "*" : NAMESPACE;
-  const claims = { ns, scopes, jti: id, iat: issuedAtS, exp: expiresAtS };
-  const text = `${encoded({ alg: "HS256", typ: "JWT" })}.${encoded(claims)}`;
-  return `${text}.${createHmac("sha256", TOKEN_SECRET).update(text).digest("base64url")}`;
+  const ns = isForAll ? "*" : DEFAULT;
+  return signedToken({ ns, scopes, jti: id, iat: issuedAtS, exp: expiresAtS });
 }

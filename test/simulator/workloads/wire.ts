@@ -14,15 +14,17 @@ import { exchange } from "../platform/net/exchange.ts";
 import { connectTcp } from "../platform/net/tcp.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { World } from "../world.ts";
+import { DEFAULT, headersOf, NEIGHBOUR } from "./namespaces.ts";
 
 export type WireKind = "websocket" | "tcp" | "gateway";
 
-/** A protocol, by the path where WebSockets and bodies speak it, and by the port of TCP. */
+/** A protocol, by the path where WebSockets and bodies speak it, and by the port of TCP, and whose records it reaches. */
 export interface Protocol {
   /** As `TCP_PORTS` of a deployment has it. */
   readonly name: string;
   readonly path: string;
   readonly port: number;
+  readonly namespace: string;
   /** Bytes of the size of a push's payload; null where there are no pushes. */
   readonly pushSizeBytes: number | null;
 }
@@ -31,18 +33,21 @@ export const EDGE: Protocol = {
   name: "edge",
   path: "/throttr/edge",
   port: 9100,
+  namespace: DEFAULT,
   pushSizeBytes: 8,
 };
 export const YRMCDS: Protocol = {
   name: "yrmcds",
   path: "/yrmcds/counter",
   port: 11215,
+  namespace: DEFAULT,
   pushSizeBytes: null,
 };
 export const DIALECT_2: Protocol = {
   name: "2",
   path: "/throttr/2",
   port: 9120,
+  namespace: DEFAULT,
   pushSizeBytes: null,
 };
 
@@ -51,12 +56,25 @@ export const dialect73 = (valueBytes: 1 | 2 | 4 | 8): Protocol => ({
   name: `7.3/uint${8 * valueBytes}`,
   path: `/throttr/7.3/uint${8 * valueBytes}`,
   port: 9100 + valueBytes,
+  namespace: DEFAULT,
   pushSizeBytes: valueBytes,
 });
 
 const PROTOCOLS = [EDGE, dialect73(1), dialect73(2), dialect73(4), dialect73(8), DIALECT_2, YRMCDS];
+/** Ports of neighbours are so far behind those of others. */
+const NEIGHBOURS_PORTS = 200;
+
+/** A protocol where clients of a namespace speak it. */
+export const protocolIn = (namespace: string, protocol: Protocol): Protocol =>
+  namespace === DEFAULT
+    ? protocol
+    : { ...protocol, port: protocol.port + NEIGHBOURS_PORTS, namespace };
+
 /** The variable of a deployment whose ports these are. */
-export const TCP_PORTS = PROTOCOLS.map(({ port, name }) => `${port}=${name}`).join(", ");
+export const TCP_PORTS = PROTOCOLS.flatMap((protocol) => [
+  `${protocol.port}=${protocol.name}`,
+  `${protocolIn(NEIGHBOUR, protocol).port}=${protocol.name}@${NEIGHBOUR}`,
+]).join(", ");
 
 export interface WireEvents {
   onBytes(bytes: Uint8Array): void;
@@ -175,6 +193,9 @@ function openSocket(
 ): ClientWebSocket {
   const dial: Dial = async (request) => {
     request.headers.set("cf-connecting-ip", addressOf(connection));
+    for (const [name, value] of Object.entries(headersOf(protocol.namespace))) {
+      request.headers.set(name, value);
+    }
     const door = { enter: (event: never) => world.door(random).enter(event) };
     return await exchange(world.cluster.site.network, client, door, request);
   };

@@ -4,6 +4,7 @@ import { exchange } from "../../platform/net/exchange.ts";
 import { SimRequest } from "../../platform/net/messages.ts";
 import type { Random } from "../../kernel/random.ts";
 import type { World } from "../../world.ts";
+import { DEFAULT } from "../namespaces.ts";
 import { doorTo, SERVER } from "../ports.ts";
 import { addressOf } from "../wire.ts";
 
@@ -38,7 +39,7 @@ export async function listenTo(
   if (after !== null) headers["last-event-id"] = String(after);
   const url = `${SERVER}/channels/${encodeURIComponent(channel)}`;
   const request = new SimRequest(url, { headers });
-  world.witness.dial(connection, addressOf(connection));
+  world.witness.dial(connection, addressOf(connection), DEFAULT);
   try {
     const onOver = (): void => world.witness.noteEnd(connection);
     const { network } = world.cluster.site;

@@ -17,7 +17,7 @@ import { commandFrame, commandOf } from "./commands.ts";
 import { frameOf } from "./frames.ts";
 import { openOutcomeOf, outcomeOf } from "./outcome.ts";
 import { pairFrameOf } from "./pair-frames.ts";
-import { CALLS, EDGE, OTHERS, type Speech } from "./speech.ts";
+import { CALLS, EDGE, OTHERS, speechIn, type Speech } from "./speech.ts";
 
 export interface Sender {
   readonly door: Door;
@@ -145,14 +145,19 @@ const KEPT_MS = 300_000;
 const attemptsIn = ({ settings }: World): ClientOptions =>
   settings.IDEMPOTENCY_TTL_MS < KEPT_MS ? { attemptsMax: 1 } : {};
 
-/** Any of the ways. */
-export function senderOf(world: World, life: RunningLife, random: Random): Sender {
+/** Any of the ways to a namespace. */
+export function senderOf(
+  world: World,
+  life: RunningLife,
+  random: Random,
+  namespace: string,
+): Sender {
   if (random.chance(CLIENT_SHARE)) {
-    return new ClientSender(clientOf(world, life, random, attemptsIn(world)), world);
+    const options = { ...attemptsIn(world), namespace };
+    return new ClientSender(clientOf(world, life, random, options), world);
   }
-  if (!random.chance(OTHERS_SHARE)) {
-    return new PortSender(random.pick(DOORS)(world, life, random), EDGE);
-  }
-  const speech = random.pick(OTHERS);
-  return new PortSender(random.pick(OPEN_DOORS)(world, life, random, speech.wire), speech);
+  const isOther = random.chance(OTHERS_SHARE);
+  const speech = speechIn(namespace, isOther ? random.pick(OTHERS) : EDGE);
+  const open = random.pick(isOther ? OPEN_DOORS : DOORS);
+  return new PortSender(open(world, life, random, speech.wire), speech);
 }

@@ -1,7 +1,13 @@
 /** What a client can say of records over its way: the dialects of its requests, and the sizes of their values. */
 import { protocolByName, type Protocol } from "../../../../src/wire/throttr/protocol.ts";
 import type { RecordOperation } from "../../../support/models/record.ts";
-import { dialect73, DIALECT_2, EDGE as EDGE_DOOR, type Protocol as Wire } from "../wire.ts";
+import {
+  dialect73,
+  DIALECT_2,
+  EDGE as EDGE_DOOR,
+  protocolIn,
+  type Protocol as Wire,
+} from "../wire.ts";
 
 export interface Speech {
   /** Where a door speaks it. */
@@ -29,5 +35,11 @@ const in73 = (valueBytes: 1 | 2 | 4 | 8): Speech => ({
   protocol: protocolByName("7.3", `uint${8 * valueBytes}`)!,
   dialects: ["throttr"],
 });
+/** The same where clients of a namespace speak it. */
+export const speechIn = (namespace: string, speech: Speech): Speech => ({
+  ...speech,
+  wire: protocolIn(namespace, speech.wire),
+});
+
 /** What is spoken less often than the edge dialect. */
 export const OTHERS: readonly Speech[] = [in73(1), in73(2), in73(4), in73(8), PAIRS];

@@ -8,9 +8,9 @@ import { hashesOf, shardsOf } from "../shards.ts";
 import { bytesOf } from "./commands.ts";
 import { isPair, pairBytes } from "./pair-frames.ts";
 
-export function recordTermsOf(world: World, plan: Plan): RecordTerms {
-  const shardOf = shardsOf(plan);
-  const hashes = hashesOf(plan);
+export function recordTermsOf(world: World, plan: Plan, namespace: string): RecordTerms {
+  const shardOf = shardsOf(plan, namespace);
+  const hashes = hashesOf(plan, namespace);
   const { facts, lost } = world.witness;
   const hashOf = (key: string): number =>
     isPair(key)
