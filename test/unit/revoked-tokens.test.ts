@@ -10,7 +10,8 @@ afterEach(() => {
 
 /**
  * @param telling what is stored of the last change
- * @returns the list, and the moments for which its alarm was set */
+ * @returns the list, and the moments for which its alarm was set
+ */
 function makeList(telling?: object): {
   revoked: RevokedTokens;
   alarms: number[];
