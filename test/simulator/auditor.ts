@@ -24,6 +24,7 @@ import type { SimulatedObject } from "./platform/object.ts";
 import type { RunningLife } from "./platform/running-life.ts";
 import type { Sizes } from "./platform/sizes.ts";
 import { nameOf, SPLIT_NAME } from "./witness.ts";
+import { isOfNamespace } from "./workloads/namespaces.ts";
 
 /** How often it looks, in ms of virtual time. */
 export const AUDIT_MS = 5000;
@@ -254,9 +255,6 @@ export class Auditor {
     };
   }
 }
-
-const isOfNamespace = (name: string, namespace: string): boolean =>
-  name === namespace || name.startsWith(`${namespace}/`);
 
 /** The highest attempt at a split that a shard has begun, or was born with. */
 function attemptOf({ disk: { database } }: SimulatedObject): number {

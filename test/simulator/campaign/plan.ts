@@ -64,7 +64,7 @@ const SPLIT_CALLS = [1, 2, 400];
 const LOSSES = { share: 0.1, least: 1, most: 8, accepted: 0.3 };
 const CHANGES = { share: 0.15, least: 1, most: 6 };
 const MISTAKES = { share: 0.08, least: 1, most: 4 };
-const NEIGHBOURS = { share: 0.3, least: 1, most: 10 };
+const NEIGHBOURS = { share: 0.3, least: 1, most: 10, operations: 40 };
 /** The share of runs with splits that aim at a call of their protocol: such calls are few, and hardly ever hit by chance. */
 const AIMED_SHARE = 0.5;
 const SPLIT_CALLS_AIMED = ["Shard.adopt", "Shard.given", "Shard.verdictOn"];
@@ -195,6 +195,12 @@ export const losesForGood = (plan: Plan): boolean => plan.acceptsLoss && lossesO
 /** Clients of another namespace in a run. How those of release 0.4.0 see to it is left out. */
 export const neighboursOf = (plan: Plan): number =>
   plan.release === "today" && !losesForGood(plan) ? plan.neighbours : 0;
+
+/** The part of a run that is theirs. */
+export function neighbours(plan: Plan): Plan {
+  const clients = neighboursOf(plan);
+  return { ...plan, clients, operations: clients * NEIGHBOURS.operations };
+}
 
 /** Whose clients use the deployment of a run. */
 export const namespacesOf = (plan: Plan): readonly string[] =>

@@ -874,6 +874,16 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 1,
   },
   {
+    name: "the channel for everybody is that of all namespaces",
+    module: "src/base/stubs.ts",
+    text: 'objectsOf<DirectoryCalls>(env, "Directory").getByName(namespace)',
+    planted:
+      'objectsOf<DirectoryCalls>(env, "Directory").getByName(namespace === "*" ? "*" : "default")',
+    workload: "channels",
+    neighbours: NEIGHBOURS,
+    seed: 1,
+  },
+  {
     name: "all service bindings reach the default namespace",
     module: "src/worker/trust.ts",
     text: "const given = props ?? EVERYTHING;",
@@ -963,7 +973,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "const left: number[] = [];",
     workload: "tokens",
     isCalm: true,
-    seed: 1,
+    seed: 211,
   },
   {
     name: "a door keeps the first list of revoked tokens that it has read",

@@ -1,5 +1,5 @@
 /** All workloads, by name. */
-import { losesForGood, mistakesOf, neighboursOf, type Plan } from "../campaign/plan.ts";
+import { losesForGood, mistakesOf, neighbours, neighboursOf, type Plan } from "../campaign/plan.ts";
 import type { Workload } from "../world.ts";
 import { Channels } from "./channels.ts";
 import { Counts } from "./counts.ts";
@@ -24,9 +24,6 @@ export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>>
   tokens: (plan) => new Tokens(plan),
 };
 
-/** Of each client of another namespace, about. */
-const OPERATIONS_OF_NEIGHBOURS = 40;
-
 /** They share the clients and the operations of the run. An operator splits shards beside them, and a client fills small ones. */
 export function workloadsOf(plan: Plan): Workload[] {
   const isLossy = losesForGood(plan);
@@ -37,11 +34,7 @@ export function workloadsOf(plan: Plan): Workload[] {
     operations: Math.ceil(plan.operations / workloads.length),
   };
   const some = workloads.map((name) => WORKLOADS[name](share));
-  const clients = neighboursOf(plan);
-  if (clients > 0) {
-    const operations = clients * OPERATIONS_OF_NEIGHBOURS;
-    some.push(new Records({ ...plan, clients, operations }, NEIGHBOUR));
-  }
+  if (neighboursOf(plan) > 0) some.push(new Records(neighbours(plan), NEIGHBOUR));
   if (plan.splits > 0) some.push(new Splits(plan));
   // Release 0.4.0 forgets its counts with each start.
   if (plan.release === "today" && !isLossy) some.push(new Counts());

@@ -3,7 +3,7 @@
  * what they have missed. Meanwhile channels and connections are listed and counted.
  */
 import { GroupMap } from "../../../src/dispatch/placement.ts";
-import type { Plan } from "../campaign/plan.ts";
+import { neighbours, type Plan } from "../campaign/plan.ts";
 import { checkGroupPrices } from "../checks/budgets.ts";
 import {
   payloadBytesMax,
@@ -21,8 +21,10 @@ import { afterMs, isBefore } from "../checks/order.ts";
 import { carriagesOf } from "./channels/carriages.ts";
 import { checkLists } from "./channels/list-check.ts";
 import { startClients } from "./client.ts";
+import { NEIGHBOUR } from "./namespaces.ts";
 import { Listener } from "./channels/listener.ts";
 import { Member } from "./channels/member.ts";
+import { Neighbour } from "./channels/neighbour.ts";
 import { pricesOf } from "./channels/prices.ts";
 import { Publisher } from "./channels/publisher.ts";
 import { EVERYBODY, Shared, type Ear } from "./channels/shared.ts";
@@ -50,6 +52,9 @@ export class Channels implements Workload {
       if (at < MEMBER_SHARE) await new Member(client, this.#shared).work();
       else if (at < MEMBER_SHARE + LISTENER_SHARE) await new Listener(client, this.#shared).work();
       else await new Publisher(client, this.#shared).work();
+    });
+    startClients(world, `${this.name} of ${NEIGHBOUR}`, neighbours(this.#plan), async (client) => {
+      await new Neighbour(client, this.#shared).work();
     });
   }
 
@@ -91,9 +96,18 @@ export class Channels implements Workload {
     return [
       ...(isToday ? checkGroupPrices(pricesOf(world, calls, carriages, rules)) : []),
       ...checkChannels(calls, subscribers, facts, run),
+      ...this.#leaks(),
       ...checkConnectionIds(this.#shared.toldIds),
       ...checkLists(listed, facts, ears, new Subscriptions(calls, subscribers, delivery)),
     ];
+  }
+
+  #leaks(): readonly Violation[] {
+    const shared = this.#shared;
+    for (const { id } of shared.toldIds) {
+      if (shared.listedByNeighbours.has(id)) shared.noteLeak(id, "a neighbour has listed it");
+    }
+    return shared.leaks;
   }
 
   #rules({ sizes, settingsLeast }: World): ReplayRules {

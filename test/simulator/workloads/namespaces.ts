@@ -17,7 +17,7 @@ export const tokenOf = (namespace: string): string | null =>
     ? null
     : signedToken({
         ns: namespace,
-        scopes: ["read", "write"],
+        scopes: ["read", "write", "publish", "subscribe", "admin"],
         iat: ISSUED_AT_S,
         exp: EXPIRES_AT_S,
       });
@@ -27,3 +27,7 @@ export function headersOf(namespace: string): Record<string, string> {
   const token = tokenOf(namespace);
   return token === null ? {} : { authorization: `Bearer ${token}` };
 }
+
+/** @param name of an object */
+export const isOfNamespace = (name: string, namespace: string): boolean =>
+  name === namespace || name.startsWith(`${namespace}/`);

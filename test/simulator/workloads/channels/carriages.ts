@@ -7,7 +7,10 @@ import { messageOfPayload } from "./frames.ts";
 
 export const carriagesOf = (calls: readonly ObjectCall[]): Carriage[] =>
   calls.flatMap((call) =>
-    payloadsOf(call).map((payload) => ({ message: messageOfPayload(payload), call })),
+    payloadsOf(call).flatMap((payload) => {
+      const message = messageOfPayload(payload);
+      return message === null ? [] : [{ message, call }];
+    }),
   );
 
 /** `deliver` and `deliverToOwner` are calls of release 0.4.0, which takes the messages of one channel at a time. */

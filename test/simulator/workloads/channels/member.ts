@@ -11,6 +11,7 @@ import {
   readPush,
   subscriptionFrame,
   whoamiFrame,
+  WIRES,
 } from "./frames.ts";
 import { listFrame, readList, type ListKind } from "./lists.ts";
 import { nameOf, type Ear, type Shared } from "./shared.ts";
@@ -24,7 +25,6 @@ const CALM_END_SHARE = 0.1;
 /** How often a client publishes to a channel as it subscribes to it. */
 const ECHO_SHARE = 0.2;
 const KINDS: readonly ListKind[] = ["channels", "connections", "info"];
-const WIRES: readonly WireKind[] = ["websocket", "tcp", "gateway"];
 
 export class Member {
   readonly #client: Client;

@@ -7,6 +7,7 @@ import type { Facts, ObjectCall } from "../../checks/facts.ts";
 import type { SimulatedObject } from "../../platform/object.ts";
 import type { World } from "../../world.ts";
 import { nameOf } from "../../witness.ts";
+import { DEFAULT, isOfNamespace } from "../namespaces.ts";
 
 /** Of a run that begins with today's code: the release before has an object for each channel. */
 export function pricesOf(
@@ -26,7 +27,7 @@ export function pricesOf(
   const isKept = world.settingsMost.REPLAY_MESSAGES_MAX > 0;
   const chunkBytes = isKept ? world.sizes.REPLAY_CHUNK_BYTES_MAX : null;
   return [...world.cluster.objects]
-    .filter(({ className }) => className === "Channel")
+    .filter(({ className, name }) => className === "Channel" && isOfNamespace(name, DEFAULT))
     .map((object) => {
       const publications = published.get(nameOf(object)) ?? 0;
       return {

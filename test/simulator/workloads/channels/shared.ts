@@ -6,7 +6,7 @@ import type {
   Receipt,
 } from "../../checks/channel-calls.ts";
 import type { ToldId } from "../../checks/whoami.ts";
-import { History, type Door, type Moment } from "../../checks/history.ts";
+import { History, type Door, type Moment, type Violation } from "../../checks/history.ts";
 import type { Random } from "../../kernel/random.ts";
 import type { World } from "../../world.ts";
 import { SETTLED_MS } from "../give-up.ts";
@@ -14,6 +14,8 @@ import { messageOfPayload } from "./frames.ts";
 import type { List, ListKind } from "./lists.ts";
 
 export const NAMES = 6;
+const SHOWN_BYTES = 80;
+const decoder = new TextDecoder();
 export const EVERYBODY = "*";
 
 export const nameOf = (index: number): string => `channels:${index}`;
@@ -40,10 +42,14 @@ export class Shared {
   readonly history: History<ChannelOperation, ChannelOutcome>;
   readonly ears = new Map<number, Ear>();
   readonly listed: Listed[] = [];
-  /** Own channels of connections, some of which have ended. */
+  /** Own channels of connections, also of neighbours; some have ended. */
   readonly ids: string[] = [];
   /** Answers to WHOAMI, in the order in which they came. */
   readonly toldIds: ToldId[] = [];
+  /** IDs of connections that clients of another namespace have listed. */
+  readonly listedByNeighbours = new Set<string>();
+  /** What one namespace was shown of another. */
+  readonly leaks: Violation[] = [];
   #messages = 0;
 
   constructor(world: World) {
@@ -67,8 +73,18 @@ export class Shared {
     this.toldIds.push({ connection, id, at: this.world.moments.now() });
   }
 
+  /** @param message what was seen where it must not be */
+  noteLeak(subject: string, message: string): void {
+    this.leaks.push({ promise: "Namespaces", subject, message });
+  }
+
   receive(ear: Ear, channel: string, number: number | null, payload: Uint8Array): void {
     const message = messageOfPayload(payload);
+    if (message === null) {
+      const text = decoder.decode(payload.subarray(0, SHOWN_BYTES));
+      this.noteLeak(channel, `a payload was heard that was never sent: ${text}`);
+      return;
+    }
     ear.receipts.push({ message, channel, number, at: this.world.moments.now() });
   }
 
