@@ -380,8 +380,19 @@ describe("a failure", () => {
     expect(server.names).toEqual([["a"], ["a"]]);
   });
 
-  it.each<[string, { code?: string; message?: string; syscall?: string }]>([
+  it.each<[string, Partial<AggregateError> & { code?: string; syscall?: string }]>([
     ["a port that fetch never connects to", { message: "bad port" }],
+    [
+      "a host with two addresses, neither of which can be reached",
+      {
+        code: "EHOSTUNREACH",
+        message: "",
+        errors: [
+          { code: "EHOSTUNREACH", syscall: "connect" },
+          { code: "ECONNREFUSED", syscall: "connect" },
+        ],
+      },
+    ],
     ["a network without a way there", { code: "ENETUNREACH", syscall: "connect" }],
     ["a certificate that is not accepted", { code: "SELF_SIGNED_CERT_IN_CHAIN" }],
   ])("a failure for %s says that nothing was sent", async (_, cause) => {

@@ -132,13 +132,19 @@ function wasNotSent({ code, syscall, reason }: Reason): boolean {
   );
 }
 
+interface Cause {
+  readonly [field: string]: unknown;
+  readonly errors?: readonly Cause[];
+}
+
 /** The first cause: the message of `fetch` itself says nothing. */
 function reasonOf(error: unknown): Reason {
-  const { code, cause } = error as { code?: unknown; cause?: { [field: string]: unknown } };
+  const { code, cause } = error as { code?: unknown; cause?: Cause };
   const reason = cause?.["message"] || cause?.["code"];
   return {
     code: cause?.["code"] ?? code,
-    syscall: cause?.["syscall"],
+    // Of a host with several addresses, none of which could be reached: an AggregateError has no system call of its own.
+    syscall: (cause?.errors?.[0] ?? cause)?.["syscall"],
     name: cause?.["name"],
     reason: typeof reason === "string" ? reason : String(error),
   };
