@@ -161,6 +161,14 @@ describe("a WebSocket", () => {
     },
   );
 
+  it("an error of a WebSocket names its server without the user and password of the address", async () => {
+    const { made, told } = await connect(
+      webSocket("wss://ada:secret@a.example?ticket=1", { WebSocket: FakeWebSocket }),
+    );
+    made.emit("error");
+    expect(told).toEqual([["closed", `connection_failed: the connection failed${HINT}`, false]]);
+  });
+
   it.each([
     ["close", { code: 1006, reason: "" }, "the connection was closed: 1006 "],
     [

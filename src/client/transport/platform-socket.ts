@@ -94,7 +94,9 @@ class OpeningSocket implements Socket {
   #hint(): string {
     const url = this.#socket?.url;
     if (this.#isOpen || url == null) return "";
-    return pageHint(url) || `; is there a Throttr server at ${url.split("?")[0]}?`;
+    // Without the user and password, or the ticket, that an address may have: errors end in logs.
+    const shown = url.split("?")[0]!.replace(/\/\/[^/]*@/, "//");
+    return pageHint(url) || `; is there a Throttr server at ${shown}?`;
   }
 
   #receive(data: unknown): void {
