@@ -11,7 +11,7 @@ import {
   CALLS,
   DRAW_REQUEST,
   LIMIT_REQUEST,
-  OPTIONS_AT,
+  optionsAt,
   RENEWAL,
   RESERVE_REQUEST,
   SETTLE_REQUEST,
@@ -72,7 +72,7 @@ const makeCall = batchCallMaker({
 const IN_BATCH = new Map<unknown, { readonly at: number; readonly known: object }>(
   Object.entries(CALLS).map(([name, known]) => {
     const own = Object.entries(known).filter(([option]) => !Object.hasOwn(CALL, option));
-    return [name, { at: OPTIONS_AT[name as keyof typeof CALLS], known: Object.fromEntries(own) }];
+    return [name, { at: optionsAt(name as keyof typeof CALLS), known: Object.fromEntries(own) }];
   }),
 );
 

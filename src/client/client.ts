@@ -19,7 +19,7 @@ import type { CallOptions } from "./calls/call.ts";
 import * as checked from "./checked-operations.ts";
 import { Connection } from "./lanes/connection.ts";
 import { ExchangeLane } from "./lanes/exchange-lane.ts";
-import { CALL, CALLS, OPTIONS_AT } from "./known-options.ts";
+import { CALL, CALLS, optionsAt } from "./known-options.ts";
 import { FlushedCounter, type FlushedCounterOptions } from "./flushed-counter.ts";
 import { Leases } from "./semaphore/leases.ts";
 import { settingsOf, timeoutOf, type ClientOptions, type Settings } from "./options.ts";
@@ -315,7 +315,7 @@ export class ThrottrClient implements ClientCalls {
     given: Given<Name>,
   ): Promise<Result> {
     try {
-      const options = given[OPTIONS_AT[name]] as CallOptions | undefined;
+      const options = given[optionsAt(name)] as CallOptions | undefined;
       checkOptions(options, CALLS[name], name);
       const asked = make(() => operation(...given));
       return this.#pipeline.call(asked, options ?? {});

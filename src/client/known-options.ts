@@ -70,42 +70,24 @@ export const CALLS = {
   info: CALL,
 } as const;
 
-/** Which argument of a call has its options, from 0. */
-export const OPTIONS_AT: { readonly [Name in keyof typeof CALLS]: 0 | 1 | 2 | 3 } = {
-  insert: 1,
-  query: 1,
-  increment: 1,
+/** Which argument of a call has its options, from 0, where that is not the second. */
+const OPTIONS_AT: { readonly [Name in keyof typeof CALLS]?: 0 | 2 | 3 } = {
   increase: 2,
   decrease: 2,
   patch: 2,
-  ttl: 1,
-  purge: 1,
   set: 2,
-  get: 1,
-  compareAndSet: 1,
-  limit: 1,
-  peek: 1,
-  refund: 1,
-  draw: 1,
-  limitAll: 1,
-  reserve: 1,
-  settle: 1,
-  reset: 1,
-  acquire: 1,
   renew: 3,
   release: 2,
-  inspectSemaphore: 1,
   semaphores: 0,
-  holders: 1,
   publish: 2,
   list: 0,
   exportPage: 0,
-  restore: 1,
   exportLeases: 0,
-  restoreLease: 1,
-  removeAll: 1,
   info: 0,
 };
+
+/** Which argument of a call has its options, from 0. */
+export const optionsAt = (name: keyof typeof CALLS): 0 | 1 | 2 | 3 => OPTIONS_AT[name] ?? 1;
 
 export const LIMIT_REQUEST: FieldNames<operations.LimitRequest> = {
   name: true,
