@@ -15,7 +15,7 @@ import {
 } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { BatchCall, BatchOutcome } from "../wire/edge/service.ts";
-import { pause, type Clock } from "../wire/clock.ts";
+import type { Clock } from "../wire/clock.ts";
 import { IS_WORKER } from "../wire/is-worker.ts";
 import { checkFunction, wholeOption } from "./options.ts";
 import { platform } from "./platform.ts";
@@ -113,6 +113,8 @@ export class FlushedCounter {
   #timerUntilMs = -Infinity;
   /** Settled when all flushes so far have an outcome. */
   #sent: Promise<unknown> | undefined;
+  /** Clears the timer. */
+  #stopWaiting = (): void => {};
   #isClosed = false;
   #hasWarned = false;
 
@@ -189,10 +191,15 @@ export class FlushedCounter {
    */
   async close(): Promise<void> {
     this.#isClosed = true;
-    do {
-      await this.flush();
-      // What another flush put back is sent again. After a failure of its own, `flush` has thrown.
-    } while (this.#amounts.size > 0);
+    try {
+      do {
+        await this.flush();
+        // What another flush put back is sent again. After a failure of its own, `flush` has thrown.
+      } while (this.#amounts.size > 0);
+    } finally {
+      // It would keep the process alive.
+      this.#stopWaiting();
+    }
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -205,13 +212,21 @@ export class FlushedCounter {
     if (nowMs < this.#timerUntilMs) return;
     // One that is later than this was lost with its request.
     this.#timerUntilMs = nowMs + 2 * this.#flushMs;
-    const due = pause(this.#flushMs, this.#clock, []);
-    this.#run(
-      due.then(() => {
+    const due = new Promise<void>((resolve, stop) => {
+      const timer = this.#clock.setTimer(resolve, this.#flushMs);
+      this.#stopWaiting = () => {
+        this.#clock.clearTimer(timer);
+        stop();
+      };
+    });
+    const flushed = due.then(
+      () => {
         this.#timerUntilMs = -Infinity;
         return this.#send();
-      }),
+      },
+      () => {},
     );
+    this.#run(flushed);
   }
 
   /** Runs work in the background, and reports its failure. */

@@ -211,6 +211,20 @@ describe("a flushed counter", () => {
     expect(await countOf("a")).toBe(3n);
   });
 
+  it("a closed counter leaves no timer that keeps a process alive, also where close has rejected", async () => {
+    const kept: Promise<unknown>[] = [];
+    const { clock, views, errors, countOf } = start(
+      { waitUntil: (work) => kept.push(work) },
+      (message) => (message === 0 ? "unsent" : "through"),
+    );
+    views.increment("a");
+    await expect(views.close()).rejects.toThrow("connection_failed");
+    expect([clock.timers, await countOf("a"), errors]).toEqual([0, undefined, []]);
+    await Promise.all(kept);
+    await views.close();
+    expect([clock.timers, await countOf("a"), errors]).toEqual([0, 1n, []]);
+  });
+
   it("a flush is kept alive until the server has it", async () => {
     const kept: Promise<unknown>[] = [];
     const { clock, views, countOf } = start({ waitUntil: (work) => kept.push(work) });
