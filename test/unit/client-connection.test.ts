@@ -671,6 +671,26 @@ describe("subscriptions", () => {
     expect(server.connection.state).toBe("open");
   });
 
+  it("a subscription keeps the bytes of its channel, also if the caller uses the buffer again", async () => {
+    const { server, clock, client } = await startOpen();
+    const buffer = Buffer.from("news");
+    const news = client.subscribe(buffer);
+    buffer.fill(0x78);
+    await turn();
+    server.connection.serve();
+    await news.ready;
+    server.connection.end();
+    await clock.pass(clock.pendingMs[0]!);
+    server.connection.open();
+    await turn();
+    const names = (): string[] => server.connection.frames.map(({ name }) => name);
+    expect(names()).toEqual(["news"]);
+    server.connection.serve();
+    await news.return();
+    await turn();
+    expect(names()).toEqual(["news"]);
+  });
+
   it("subscriptions are sent before the calls that follow", async () => {
     const { server, client } = await startOpen();
     const seen = read(client.subscribe("news"));

@@ -75,6 +75,17 @@ describe("acquire", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
+  it("a semaphore keeps the bytes of its name, also if the caller uses the buffer again", async () => {
+    const { clock, server, client } = start();
+    const buffer = Buffer.from("jobs");
+    const jobs = client.semaphore(buffer, 1, { ttlMs: TTL_MS });
+    buffer.fill(0x78);
+    const lease = (await jobs.acquire())!;
+    await clock.pass(2 * TTL_MS);
+    expect([lease.isHeld, server.consumption("jobs")]).toEqual([true, 1]);
+    expect(await lease.release()).toBe(true);
+  });
+
   it("a waiting acquire repeats the same lease at growing random intervals until there is room", async () => {
     const { clock, server, semaphore } = start();
     const first = (await semaphore.acquire())!;

@@ -64,7 +64,8 @@ export class Connection implements Lane, LinkHost {
   subscribe(channel: Text, options: SubscribeOptions): Subscription {
     const { clock, timeoutMs } = this.#settings;
     const listener = new Listener(
-      nameOf(channel, "channel"),
+      // A copy, as a caller may use its buffer again; `slice` of a Buffer makes none.
+      new Uint8Array(nameOf(channel, "channel")),
       options,
       clock.nowMs(),
       timeoutOf(options.timeoutMs, timeoutMs),

@@ -114,7 +114,8 @@ export class LeasedSemaphore implements Semaphore {
     leases: Leases,
   ) {
     semaphoreNameOf(name);
-    this.name = name;
+    // A copy, as a caller may use its buffer again; `slice` of a Buffer makes none.
+    this.name = typeof name === "string" ? name : new Uint8Array(name);
     this.maximum = integerOf(maximum, "maximum", 1, U32_MAX);
     this.#options = options;
     this.#calls = calls;
