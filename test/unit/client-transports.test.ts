@@ -90,6 +90,14 @@ describe("addresses", () => {
     },
   );
 
+  it("the refusal of an address shows what it got, whatever that is", () => {
+    const expected =
+      "option_invalid: url: expected an address that begins with http, https, ws or wss";
+    expect(() => http("ftp://a.example")).toThrow(`${expected}, got "ftp://a.example"`);
+    expect(() => http({ url: "https://a.example" } as never)).toThrow(`${expected}, got an object`);
+    expect(() => webSocket(Symbol("a") as never)).toThrow(`${expected}, got Symbol(a)`);
+  });
+
   it("an address with a password is refused over HTTP, and its error does not show it", () => {
     for (const url of ["https://ada:secret@a.example", "https://:secret@a.example"]) {
       expect(() => http(url)).toThrow(

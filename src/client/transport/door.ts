@@ -34,8 +34,8 @@ export function doorOf(url: string, scheme: "http" | "ws"): string {
   const door = parse(url);
   const schemes = door === null ? undefined : SCHEMES[door.protocol];
   if (door === null || schemes === undefined) {
-    const detail = `url: expected an address that begins with http, https, ws or wss, got ${url}`;
-    throw new ThrottrError("option_invalid", detail);
+    const expected = "an address that begins with http, https, ws or wss";
+    throw invalid("url", expected, url, "option_invalid");
   }
   // `fetch` refuses such an address at each call, and its error shows the password.
   if (scheme === "http" && door.username + door.password !== "") {
