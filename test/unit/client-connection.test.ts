@@ -412,6 +412,22 @@ describe("a lost connection", () => {
     expect(await later).toBe(quotaOf("b"));
   });
 
+  it("a transport that throws where it should connect is tried again, and its error is that of the calls", async () => {
+    const clock = new FakeClock();
+    let connects = 0;
+    const connect = (): never => {
+      connects++;
+      throw new Error("no sockets here");
+    };
+    const client = new ThrottrClient({ connect }, { clock });
+    const call = outcome(client.query("a"));
+    const seen = read(client.subscribe("news"));
+    await clock.pass(10_000);
+    expect([connects, call.is, seen.ended]).toEqual([3, "connection_failed", "connection_failed"]);
+    expect(call.error!.message).toContain("no sockets here");
+    expect(clock.pendingMs).toEqual([]);
+  });
+
   it("a lost connection is not replaced before it is needed", async () => {
     const { server, clock, client } = await startOpen();
     server.connection.end();

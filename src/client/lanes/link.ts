@@ -92,20 +92,25 @@ export class Link {
     const isCurrent = (): boolean => generation === this.#generation;
     this.#state = "connecting";
     this.#setTimer(timeoutMs, () => this.drop(`no connection within ${timeoutMs} ms`));
-    this.#socket = this.#transport.connect({
-      opened: () => {
-        if (isCurrent()) this.#opened();
-      },
-      received: (bytes) => {
-        if (isCurrent()) this.#received(bytes);
-      },
-      ponged: () => {
-        if (isCurrent()) this.#isHeard = true;
-      },
-      closed: (ending) => {
-        if (isCurrent()) this.#end(ending);
-      },
-    });
+    try {
+      this.#socket = this.#transport.connect({
+        opened: () => {
+          if (isCurrent()) this.#opened();
+        },
+        received: (bytes) => {
+          if (isCurrent()) this.#received(bytes);
+        },
+        ponged: () => {
+          if (isCurrent()) this.#isHeard = true;
+        },
+        closed: (ending) => {
+          if (isCurrent()) this.#end(ending);
+        },
+      });
+    } catch (error) {
+      // A transport of the application: nothing else would catch it.
+      this.drop(`no connection could be opened: ${String(error)}`, error);
+    }
   }
 
   #opened(): void {

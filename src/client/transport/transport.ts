@@ -20,7 +20,7 @@ export interface Ending {
 }
 
 /**
- * Events of a socket. None comes after `closed`.
+ * Events of a socket. None comes before `connect` has returned it, and none after `closed`.
  *
  * @example
  * port.on("data", (bytes) => events.received(bytes));
@@ -74,6 +74,9 @@ export interface Transport {
    * nothing was applied.
    */
   readonly exchange?: (message: Uint8Array<ArrayBuffer>, signal: Signal) => Promise<Uint8Array>;
-  /** Begins to open a connection, which subscriptions need. */
+  /**
+   * Begins to open a connection, which subscriptions need. Where it throws, no connection could be opened, and the client
+   * tries again; for an error that stays, report `closed` with `isFinal`.
+   */
   connect(events: SocketEvents): Socket;
 }
