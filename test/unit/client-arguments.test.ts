@@ -66,7 +66,7 @@ describe("missing arguments", () => {
     [
       "acquire",
       [{ maximum: 1, ttlMs: 1000 }],
-      /^name_invalid: name: expected text or a Uint8Array/,
+      /^name_invalid: name: expected text or a Uint8Array, got /,
     ],
     ["acquire", ["a"], /^argument_invalid: options: expected an object with maximum and ttlMs/],
     [

@@ -96,7 +96,7 @@ export function bytesOf(text: Text, field: string, code = `${field}_invalid`): U
     throw new ThrottrError(code, detail);
   }
   if (text instanceof Uint8Array) return text;
-  throw new ThrottrError(code, `${field}: expected text or a Uint8Array`);
+  throw invalid(field, "text or a Uint8Array", text, code);
 }
 
 /** The bytes of a short text of ASCII, faster than an encoder has them; null for another. */
