@@ -16,12 +16,8 @@ export const DOOR_PATH = "/throttr/edge";
  */
 export type Token = string | (() => string | Promise<string>);
 
-const SCHEMES: Readonly<Record<string, readonly [http: string, ws: string]>> = {
-  "http:": ["http:", "ws:"],
-  "https:": ["https:", "wss:"],
-  "ws:": ["http:", "ws:"],
-  "wss:": ["https:", "wss:"],
-};
+/** The protocol of an address: with or without TLS. */
+const PROTOCOL = /^(?:http|ws)(s?):$/;
 
 /**
  * The address of the door.
@@ -32,8 +28,8 @@ const SCHEMES: Readonly<Record<string, readonly [http: string, ws: string]>> = {
  */
 export function doorOf(url: string, scheme: "http" | "ws"): string {
   const door = parse(url);
-  const schemes = door === null ? undefined : SCHEMES[door.protocol];
-  if (door === null || schemes === undefined) {
+  const tls = PROTOCOL.exec(door?.protocol ?? "")?.[1];
+  if (door === null || tls === undefined) {
     const expected = "an address that begins with http, https, ws or wss";
     throw invalid("url", expected, url, "option_invalid");
   }
@@ -42,7 +38,7 @@ export function doorOf(url: string, scheme: "http" | "ws"): string {
     const detail = "url: expected an address without user and password; a token is an option";
     throw new ThrottrError("option_invalid", detail);
   }
-  door.protocol = schemes[scheme === "http" ? 0 : 1];
+  door.protocol = `${scheme}${tls}:`;
   door.pathname = prefixOf(door.pathname) + DOOR_PATH;
   door.hash = "";
   return door.href;
