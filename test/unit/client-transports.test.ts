@@ -186,6 +186,12 @@ describe("a WebSocket", () => {
     ],
     ["error", {}, `the connection failed${HINT}`],
     ["error", { message: "no route" }, `the connection failed: no route${HINT}`],
+    [
+      "error",
+      { message: "", error: { code: "ECONNREFUSED" } },
+      `the connection failed: ECONNREFUSED${HINT}`,
+    ],
+    ["error", { message: "", error: null }, `the connection failed${HINT}`],
     ["message", { data: {} }, "a message is not an ArrayBuffer, though binaryType asks for that"],
   ])("a WebSocket ends once, with %s %j", async (type, event, detail) => {
     const { made, told } = await connect(open());

@@ -26,6 +26,12 @@ export interface SocketSource {
   readonly canReturnFrom: (code: string) => boolean;
 }
 
+/** The error event of a WebSocket, of which runtimes have as much as they like. */
+interface ErrorShape {
+  readonly message?: string;
+  readonly error?: { readonly code?: string } | null;
+}
+
 /** Begins to open a WebSocket. */
 export function openSocket(source: SocketSource, events: SocketEvents): Socket {
   return new OpeningSocket(source, events);
@@ -81,8 +87,10 @@ class OpeningSocket implements Socket {
       );
     });
     socket.addEventListener("error", (event) => {
-      const message = "message" in event ? `: ${String(event.message)}` : "";
-      this.#fail(connectionFailed(`the connection failed${message}${this.#hint()}`));
+      const { message, error } = event as ErrorShape;
+      // An AggregateError, of a host with several addresses, has a code alone.
+      const why = message || error?.code;
+      this.#fail(connectionFailed(`the connection failed${why ? `: ${why}` : ""}${this.#hint()}`));
     });
     accept?.();
     // With listeners: `ws` emits an error when it is closed before it is open, and without one the process ends.
