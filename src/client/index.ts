@@ -37,6 +37,8 @@ export type {
   QuotaResult,
   SlidingWindowStrategy,
 } from "../wire/edge/limit.ts";
+export type { DrawRequest, DrawResult, DrawReturn } from "../wire/edge/draw.ts";
+export type { LimitAllEntry, LimitAllRequest, LimitAllResult } from "../wire/edge/limit-all.ts";
 export type {
   BufferRecord,
   ChangeName,
@@ -53,7 +55,11 @@ export type {
   Once,
   RecordPage,
   Remaining,
+  ReserveRequest,
+  ReserveResult,
   SetOptions,
+  SettleRequest,
+  SettleResult,
   TtlOptions,
 } from "../wire/edge/operations.ts";
 export type {

@@ -10,6 +10,7 @@ export type {
   QuotaResult,
   SlidingWindowStrategy,
 } from "../wire/edge/limit.ts";
+export type { LimitAllEntry, LimitAllRequest, LimitAllResult } from "../wire/edge/limit-all.ts";
 export type {
   LimitDurability,
   LimitRequest,

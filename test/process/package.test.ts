@@ -1,6 +1,6 @@
 /** The package as its users have it: what was built, by the names that it is imported by. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -122,6 +122,19 @@ function compile(name: string, source: string, more: object): void {
   }
 }
 
+/** Makes a project that has installed the declarations: the compiler names their types by the package, not by a path. */
+function installDeclarations(name: string): void {
+  const folder = `.wrangler/${name}`;
+  const installed = `${folder}/node_modules/throttr-edge`;
+  rmSync(folder, { recursive: true, force: true });
+  cpSync("dist", `${installed}/dist`, {
+    recursive: true,
+    filter: (path) => statSync(path).isDirectory() || path.endsWith(".d.ts"),
+  });
+  cpSync("package.json", `${installed}/package.json`);
+  writeFileSync(`${folder}/package.json`, "{}");
+}
+
 describe("the declarations", () => {
   it("the type declarations compile in a project without other types than the web's", () => {
     compile(
@@ -205,4 +218,43 @@ export const made = [
       },
     );
   });
+
+  it.each([
+    [
+      "client",
+      `import type { ThrottrClient } from "throttr-edge/client";
+const limit = { name: "api", key: "ada", strategy: { strategy: "gcra", burst: 1, rate: 1 } } as const;
+export const charged = (throttr: ThrottrClient) => throttr.limitAll({ requests: [limit] });
+export const drawn = (throttr: ThrottrClient) => throttr.draw(limit);
+export const reserved = (throttr: ThrottrClient) => throttr.reserve(limit);
+export const settled = (throttr: ThrottrClient) => throttr.settle({ ...limit, id: "", cost: 1 });
+export const shown = (throttr: ThrottrClient) => throttr.batch([["draw", limit], ["get", "a"]]);
+`,
+    ],
+    [
+      "ratelimit",
+      `import type { LimitBackend } from "throttr-edge/ratelimit";
+export const together = (throttr: LimitBackend) => throttr.limitAll;
+`,
+    ],
+    [
+      "better-auth",
+      `import { rateLimitStorage, type RateLimitStorageOptions } from "throttr-edge/better-auth";
+export const storageOf = (options: RateLimitStorageOptions) => rateLimitStorage(options);
+`,
+    ],
+  ])(
+    "a project may export what the declarations of %s make it infer, with declarations of its own",
+    (entry, source) => {
+      installDeclarations(`declaring-${entry}`);
+      compile(`declaring-${entry}`, source, {
+        skipLibCheck: true,
+        lib: ["es2022", "dom", "dom.iterable"],
+        module: "esnext",
+        moduleResolution: "bundler",
+        declaration: true,
+        types: [],
+      });
+    },
+  );
 });

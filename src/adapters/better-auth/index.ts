@@ -2,6 +2,7 @@
 export {
   rateLimitStorage,
   type RateLimitDecision,
+  type RateLimitRule,
   type RateLimitStorageOptions,
 } from "./rate-limit-storage.ts";
 export {

@@ -24,8 +24,13 @@ export interface RateLimitStorageOptions extends Pick<
   readonly name?: string | undefined;
 }
 
-/** A rule of better-auth: `max` requests in `window` seconds. */
-interface Rule {
+/**
+ * A rule of better-auth: `max` requests in `window` seconds.
+ *
+ * @example
+ * const rule: RateLimitRule = { window: 10, max: 3 };
+ */
+export interface RateLimitRule {
   readonly window: number;
   readonly max: number;
 }
@@ -70,7 +75,7 @@ const NAME = "better-auth-limit";
  * @throws RateLimitError `configuration_invalid`, `base_key_invalid`
  */
 export function rateLimitStorage(options: RateLimitStorageOptions): {
-  consume(key: string, rule: Rule): Promise<RateLimitDecision>;
+  consume(key: string, rule: RateLimitRule): Promise<RateLimitDecision>;
 } {
   const { name = NAME, cache = false, ...others } = optionsOf(options, OPTIONS);
   // Limiters are made for each rule: rules may depend on the request.
