@@ -72,7 +72,8 @@ export class AlarmClock {
 
   /** The platform has rung the alarm and dropped it. */
   noteRing(): void {
-    this.#noteAhead();
+    const nowMs = this.#host.nowMs();
+    this.#aheadMs = aheadAfterRing(this.#aheadMs, this.#setAtMs, this.#ringsAtMs ?? nowMs, nowMs);
     this.#ringsAtMs = Infinity;
     this.#hasRung = true;
   }
@@ -105,21 +106,6 @@ export class AlarmClock {
     await this.#host.storage.setAlarm(ringsAtMs);
   }
 
-  /**
-   * One that rings within the second for which it was set rang at once: a larger lead is tried, until one is enough. Another
-   * one shows how much of it is needed. One that rings without reason costs a second this way.
-   */
-  #noteAhead(): void {
-    const nowMs = this.#host.nowMs();
-    const sinceSetMs = nowMs - this.#setAtMs;
-    if (sinceSetMs >= 0 && sinceSetMs < ALARM_INTERVAL_MS) {
-      this.#aheadMs = Math.min(Math.max(2 * this.#aheadMs, ALARM_INTERVAL_MS), AHEAD_MAX_MS);
-    } else {
-      const earlyMs = (this.#ringsAtMs ?? nowMs) - nowMs;
-      this.#aheadMs = Math.min(this.#aheadMs, Math.max(0, earlyMs));
-    }
-  }
-
   /** Sets the alarm once a second has passed since it was set last, for what is due by then. */
   async #setLater(waitMs: number): Promise<void> {
     const { timesSet } = this;
@@ -135,6 +121,27 @@ export class AlarmClock {
     await this.#host.wait(ALARM_INTERVAL_MS);
     if (!this.#hasRung) await this.setForNext();
   }
+}
+
+/**
+ * By how much the platform's alarms are ahead of an object's clock, when one has rung. One that rings within the second for which it
+ * was set rang at once: a larger lead is tried, until one is enough. Another one shows how much of it is needed. One that rings
+ * without reason costs a second this way.
+ *
+ * @param aheadMs as it was known before
+ * @param setAtMs when the alarm was set
+ * @param ringsAtMs for which it was set
+ */
+export function aheadAfterRing(
+  aheadMs: number,
+  setAtMs: number,
+  ringsAtMs: number,
+  nowMs: number,
+): number {
+  const sinceSetMs = nowMs - setAtMs;
+  return sinceSetMs >= 0 && sinceSetMs < ALARM_INTERVAL_MS
+    ? Math.min(Math.max(2 * aheadMs, ALARM_INTERVAL_MS), AHEAD_MAX_MS)
+    : Math.min(aheadMs, Math.max(0, ringsAtMs - nowMs));
 }
 
 /** Not before a second from now, and not after what `setAlarm` takes. */

@@ -479,6 +479,26 @@ describe("connections of a revoked token", () => {
     expect(json).toMatchObject({ tokens: [{ id: jti }] });
   });
 
+  it("a Directory whose clock is behind that of alarms learns by how much once, not with each revocation", async () => {
+    const ns = freshName();
+    await directory(ns).revokeToken(freshId(), null);
+    const rings = vi.spyOn(Directory.prototype, "alarm");
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() - 300_000 });
+    const ringsOf = async (): Promise<number> => {
+      rings.mockClear();
+      await directory(ns).revokeToken(freshId(), null);
+      // Those that ring at once, ring by then.
+      for (let last = -1; last !== rings.mock.calls.length; await scheduler.wait(300)) {
+        last = rings.mock.calls.length;
+      }
+      return rings.mock.calls.length;
+    };
+    // From a second to 512 by doubling, and the one for the change.
+    expect(await ringsOf()).toBeLessThanOrEqual(11);
+    expect(await ringsOf()).toBeLessThanOrEqual(2);
+    expect(await ringsOf()).toBeLessThanOrEqual(2);
+  });
+
   it("a Directory that dies before it has told its Hubs tells them when it starts again", async () => {
     const ns = freshName();
     const jti = freshId();

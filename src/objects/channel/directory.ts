@@ -6,7 +6,7 @@
  * empty, which may never be started again. It keeps what shards report of themselves, and it keeps the list of revoked tokens, too. The Directory of the deployment lists
  * the namespaces, keeps the revoked tokens for all of them, and has no channel.
  */
-import { ALARM_INTERVAL_MS } from "../../base/alarm-clock.ts";
+import { aheadAfterRing } from "../../base/alarm-clock.ts";
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
@@ -40,8 +40,10 @@ export class Directory extends Channel implements DirectoryCalls {
   /** Of use in the Directory of the deployment alone. */
   readonly #namespaces: NamespaceList;
   readonly #revoked: RevokedTokens;
-  /** Alarms in a row that rang before anything was due. */
-  #earlyRings = 0;
+  /** By how much the platform's alarms are ahead of this object's clock, as far as rings have shown. */
+  #aheadMs = 0;
+  /** The alarm for what is to be told later; null where it was set for a change, and rings at once. */
+  #later: { readonly setAtMs: number; readonly ringsAtMs: number } | null = null;
 
   constructor(ctx: DurableObjectState, env: Environment) {
     super(ctx, env);
@@ -107,10 +109,12 @@ export class Directory extends Channel implements DirectoryCalls {
   }
 
   async revokeToken(id: string, expiresAtMs: number | null): Promise<boolean> {
+    this.#later = null;
     return await this.#revoked.revoke(id, expiresAtMs);
   }
 
   async revokeTokensBefore(issuedBeforeMs: number): Promise<void> {
+    this.#later = null;
     await this.#revoked.revokeAllBefore(issuedBeforeMs);
   }
 
@@ -133,13 +137,10 @@ export class Directory extends Channel implements DirectoryCalls {
    * of the storage, and all of it where nothing else is there.
    */
   override async alarm(): Promise<void> {
-    const isEarly = (this.#revoked.dueAtMs ?? 0) > presentMs();
-    this.#earlyRings = isEarly ? this.#earlyRings + 1 : 0;
+    this.#noteRing();
     const nextMs = await this.#revoked.tellDue();
     if (nextMs !== null) {
-      // The platform's alarms may be ahead of this clock: one for a moment ahead would ring again and again until then.
-      const leastMs = presentMs() + ALARM_INTERVAL_MS * 2 ** this.#earlyRings;
-      await this.ctx.storage.setAlarm(isEarly ? Math.max(nextMs, leastMs) : nextMs);
+      await this.#setAlarm(nextMs);
       return;
     }
     const isStored = (): boolean =>
@@ -147,7 +148,23 @@ export class Directory extends Channel implements DirectoryCalls {
     await this.group?.lookThrough(isStored);
     // Tokens may have been revoked during the look, which has set the alarm for the next day since.
     const { dueAtMs } = this.#revoked;
-    if (dueAtMs !== null) await this.ctx.storage.setAlarm(dueAtMs);
+    if (dueAtMs !== null) await this.#setAlarm(dueAtMs);
+  }
+
+  #noteRing(): void {
+    if (this.#later === null) return;
+    const { setAtMs, ringsAtMs } = this.#later;
+    this.#aheadMs = aheadAfterRing(this.#aheadMs, setAtMs, ringsAtMs, presentMs());
+    this.#later = null;
+  }
+
+  /** For a moment by this object's clock: an alarm that has passed for the platform would ring again and again until then. */
+  async #setAlarm(atMs: number): Promise<void> {
+    const setAtMs = presentMs();
+    const isLater = atMs > setAtMs;
+    const ringsAtMs = isLater ? atMs + this.#aheadMs : atMs;
+    this.#later = isLater ? { setAtMs, ringsAtMs } : null;
+    await this.ctx.storage.setAlarm(ringsAtMs);
   }
 
   /**

@@ -121,10 +121,10 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "an object does not learn that the platform's clock is ahead of its own",
     module: "src/base/alarm-clock.ts",
-    text: "this.#noteAhead();",
-    planted: "",
+    text: "? Math.min(Math.max(2 * aheadMs, ALARM_INTERVAL_MS), AHEAD_MAX_MS)",
+    planted: "? 0",
     workload: "limits",
-    seed: 2,
+    seed: 8,
   },
   {
     name: "a start leaves out the journal of a cut under way",
