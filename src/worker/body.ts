@@ -19,6 +19,9 @@ const STALLS_MAX = 4;
 /** What a body must have beyond that time, in bytes a ms: 16 KiB a second. */
 const BYTES_PER_MS_MIN = 16;
 
+/** Refusals of a body that may still be arriving, at a moment when no read of it is under way. */
+const REFUSALS: ReadonlySet<string> = new Set(["body_too_large", "bodies_max"]);
+
 /** Bytes received of unfinished bodies in this isolate, without the first part of each. */
 let unfinishedBytes = 0;
 
@@ -89,7 +92,8 @@ async function readWhole(
       buffer = buffer.transfer(roomAfter(filled, buffer.byteLength, bytesMax));
     }
   } catch (error) {
-    source.cancel(error);
+    if (error instanceof ThrottrError && REFUSALS.has(error.code)) source.leave();
+    else source.cancel(error);
     throw error;
   } finally {
     unfinishedBytes -= counted;
@@ -121,6 +125,11 @@ interface Source {
    * @throws Error if the body was cut off
    */
   read(buffer: ArrayBuffer, filled: number): Promise<Part>;
+  /**
+   * Ends the read between two parts. The runtime drops what still arrives; `serve` drops more of it than workerd would, so
+   * that the client reads the refusal (`lingering.ts`).
+   */
+  leave(): void;
   /** Ends the read; a body that has failed already makes no second failure of it. */
   cancel(reason: unknown): void;
 }
@@ -139,6 +148,7 @@ function sourceOf(body: ReadableStream<Uint8Array>): Source {
       const { value } = await reader.readAtLeast(BODY_PART_BYTES, view);
       return { buffer: value!.buffer as ArrayBuffer, filled: filled + value!.length };
     },
+    leave: () => reader.releaseLock(),
     cancel: (reason) => void reader.cancel(reason).catch(() => {}),
   };
 }
@@ -146,7 +156,11 @@ function sourceOf(body: ReadableStream<Uint8Array>): Source {
 /** A source for streams without BYOB readers. A chunk may have any length, so the buffer grows to take it whole. */
 function chunksOf(body: ReadableStream<Uint8Array>): Source {
   const reader = body.getReader();
+  const cancel = (reason?: unknown): void => void reader.cancel(reason).catch(() => {});
   return {
+    // What makes the stream in JavaScript can stop then.
+    leave: cancel,
+    cancel,
     async read(buffer, filled) {
       const enough = filled + BODY_PART_BYTES;
       let end = filled;
@@ -159,7 +173,6 @@ function chunksOf(body: ReadableStream<Uint8Array>): Source {
       }
       return { buffer, filled: end };
     },
-    cancel: (reason) => void reader.cancel(reason).catch(() => {}),
   };
 }
 

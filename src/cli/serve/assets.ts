@@ -8,6 +8,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, relative, sep } from "node:path";
+import { LINGERING_FILE } from "./lingering.ts";
 
 /** Rules for headers, in the format of Cloudflare Pages; it is not served itself. */
 const HEADERS_FILE = "_headers";
@@ -117,6 +118,7 @@ export function frontModule(assets: readonly Asset[], workerFile: string): strin
   const json = JSON.stringify;
   return `
 import server from ${json(`./${workerFile}`)};
+import { linger } from ${json(`./${LINGERING_FILE}`)};
 ${assets.map((_asset, i) => `import body${i} from ${json(`./${assetModuleName(i)}`)};`).join("\n")}
 export * from ${json(`./${workerFile}`)};
 
@@ -143,7 +145,8 @@ function assetOf(request) {
 }
 
 export default {
-  fetch: (request, env, ctx) => assetOf(request) ?? server.fetch(request, env, ctx),
+  fetch: async (request, env, ctx) =>
+    assetOf(request) ?? (await linger(request, await server.fetch(request, env, ctx), ctx)),
 };
 export const ${TCP_ENTRYPOINT} = {
   connect: (socket, env, ctx) => server.connect(socket, env, ctx),

@@ -9,6 +9,7 @@ import { WORKER_FILE } from "../package-folder.ts";
 import { addressText, type Address } from "./address.ts";
 import { assetModuleName, frontModule, TCP_ENTRYPOINT, type Asset } from "./assets.ts";
 import { capnpText, Embedded, type CapnpValue } from "./capnp-text.ts";
+import { LINGERING_FILE, LINGERING_MODULE } from "./lingering.ts";
 import type { ServePlan } from "./plan.ts";
 
 /** The compatibility date of `wrangler.toml`; a test keeps the two equal. */
@@ -84,6 +85,7 @@ function serverWorker({ variables, secretNames, packageFolder, assets }: Serving
     modules: [
       { name: "front.js", esModule: frontModule(assets, WORKER_FILE) },
       { name: WORKER_FILE, esModule: new Embedded(`/${WORKER_FILE}`) },
+      { name: LINGERING_FILE, esModule: LINGERING_MODULE },
       ...assets.map(({ file }, index) => ({
         name: assetModuleName(index),
         data: new Embedded(`/${relative(packageFolder, file).split(sep).join("/")}`),
