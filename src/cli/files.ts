@@ -1,5 +1,14 @@
 /** Files and folders as several commands need them, with the errors that are no errors there. */
-import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  statSync,
+} from "node:fs";
+import { dirname } from "node:path";
 import { UsageError } from "./failure.ts";
 
 /** The text of a file; null when it is missing. Throws any other error of the system. */
@@ -27,6 +36,27 @@ export function textUpTo(path: string, bytesMax: number): string {
   } finally {
     closeSync(file);
   }
+}
+
+/**
+ * Creates a folder, and those above it that are missing; does nothing for one that exists. `mkdirSync` with `recursive` never
+ * ends below a folder such as `/proc`, which answers that the new folder does not exist.
+ *
+ * @param mode of the folders that are created
+ */
+export function createFolder(path: string, mode?: number): void {
+  if (isFolder(path)) return;
+  createFolder(dirname(path), mode);
+  try {
+    mkdirSync(path, { mode });
+  } catch (error) {
+    // Another process may have created it meanwhile.
+    if (!isFolder(path)) throw error;
+  }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 /** `textIfThere` of a file that the person named, or that belongs to the project. @throws UsageError `file_unreadable` */

@@ -4,12 +4,12 @@
  * The file holds tokens, so its mode is 0600 from its first byte, and it is replaced as a whole: a crash leaves the
  * old file or the new one, never half of it.
  */
-import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import * as v from "valibot";
 import { UsageError } from "./failure.ts";
-import { textIfThere } from "./files.ts";
+import { createFolder, textIfThere } from "./files.ts";
 import type { Host } from "./host.ts";
 
 /** Only the owner may read and write. */
@@ -80,7 +80,7 @@ export function writeProfiles(environment: Host["environment"], file: ProfileFil
   // With the process id: two commands at once must not write the same draft.
   const draft = `${path}.${process.pid}`;
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: FOLDER_MODE });
+    createFolder(dirname(path), FOLDER_MODE);
     // `writeFileSync` sets the mode of new files only: a draft left by a crash could be readable by others.
     rmSync(draft, { force: true });
     writeFileSync(draft, `${JSON.stringify(file, null, 2)}\n`, { mode: FILE_MODE, flag: "wx" });

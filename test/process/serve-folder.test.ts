@@ -186,6 +186,18 @@ it.skipIf(!canMount)("a folder that cannot be written to is refused", async () =
   expect(server.errors).toContain("data_unusable");
 });
 
+it("a folder where the system lets none be created is refused, and does not hold the start", () => {
+  const [program = "", ...args] = SERVE;
+  // It would not end by SIGTERM.
+  const ended = spawnSync(program, [...args, "--access=open", "--data=/proc/throttr/data"], {
+    encoding: "utf8",
+    timeout: 30_000,
+    killSignal: "SIGKILL",
+  });
+  expect(ended.status).toBe(2);
+  expect(ended.stderr).toContain("data_unusable");
+});
+
 /** A folder with a counter in it. */
 async function filledFolder(): Promise<string> {
   const data = freshFolder();

@@ -1,16 +1,8 @@
 /** Writes files whole: drafts first, then all of them take their places. */
-import {
-  chmodSync,
-  mkdirSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { UsageError } from "../failure.ts";
-import { projectText } from "../files.ts";
+import { createFolder, projectText } from "../files.ts";
 
 /** A file, as it was read and as it shall be. */
 export interface FileChange {
@@ -34,7 +26,7 @@ export function writeFiles(changes: readonly FileChange[]): void {
   const drafts: { draft: string; target: string }[] = [];
   try {
     for (const { path, before, after } of changes) {
-      mkdirSync(dirname(path), { recursive: true });
+      createFolder(dirname(path));
       // The file that a link leads to: the link itself stays.
       const target = before === null ? path : realpathSync(path);
       const draft = `${target}.${process.pid}.new`;

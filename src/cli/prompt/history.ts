@@ -1,6 +1,7 @@
 /** The lines typed at the prompt, kept in a file that only its owner can read. */
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { createFolder } from "../files.ts";
 import type { Host } from "../host.ts";
 import { xdgFolder } from "../profiles.ts";
 
@@ -47,7 +48,7 @@ export class History {
   /** Writes to the file. A disk that is full or read-only must not end the prompt. */
   #write(write: () => void): void {
     try {
-      mkdirSync(dirname(this.#path), { recursive: true, mode: FOLDER_MODE });
+      createFolder(dirname(this.#path), FOLDER_MODE);
       write();
     } catch {
       // This prompt still has its lines in memory.

@@ -11,7 +11,6 @@ import { randomBytes } from "node:crypto";
 import {
   closeSync,
   existsSync,
-  mkdirSync,
   openSync,
   readdirSync,
   renameSync,
@@ -21,7 +20,7 @@ import {
 } from "node:fs";
 import { join, resolve, sep } from "node:path";
 import { UsageError } from "../failure.ts";
-import { textIfThere } from "../files.ts";
+import { createFolder, textIfThere } from "../files.ts";
 import { askServer, Claim, isHeld, type ServerAnswer } from "./claim.ts";
 import { CONFIGURATION_FILE } from "./configuration.ts";
 import { tryLock, type Lock } from "./lock.ts";
@@ -87,7 +86,7 @@ export class DataFolder {
   ): Promise<DataFolder | null> {
     try {
       refuseForeign(path);
-      mkdirSync(path, { recursive: true, mode: FOLDER_MODE });
+      createFolder(path, FOLDER_MODE);
       const lock = await lockOf(path);
       try {
         const data = await DataFolder.#take(path, lock, drainTimeoutMs, signal);
@@ -121,7 +120,7 @@ export class DataFolder {
     const marker = join(path, MARKER);
     if (!existsSync(marker)) replaceFile(marker, `${JSON.stringify({ format: FORMAT })}\n`);
     keepReserve(join(path, RESERVE), freeBytesOf(path));
-    mkdirSync(join(path, OBJECTS), { recursive: true, mode: FOLDER_MODE });
+    createFolder(join(path, OBJECTS), FOLDER_MODE);
     return new DataFolder(path, lock, await Claim.stake(path), ended);
   }
 

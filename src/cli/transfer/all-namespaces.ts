@@ -4,12 +4,13 @@
  * Each namespace is transferred as if it were the only one, so that its file can be imported alone, and a transfer that
  * was interrupted can be resumed: files that are complete are kept.
  */
-import { mkdir, readdir, stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { NAMESPACE } from "../../base/names.ts";
 import { namespacePages } from "../commands/namespaces.ts";
 import { ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
+import { createFolder } from "../files.ts";
 import type { Invocation } from "../invocation.ts";
 import { pagesOf } from "../pages.ts";
 import { ProgressFile } from "./progress-file.ts";
@@ -33,7 +34,7 @@ export async function exportEach(
   transfer: Transfer,
 ): Promise<ExitCode> {
   try {
-    await mkdir(folder, { recursive: true });
+    createFolder(folder);
   } catch (error) {
     throw new UsageError("file_unwritable", `${folder}: ${(error as Error).message}`);
   }
