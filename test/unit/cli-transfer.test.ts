@@ -8,7 +8,9 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
 import { createServer as createHttpServer, type RequestListener } from "node:http";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -172,6 +174,37 @@ describe("a failed import", () => {
     expect(anew.exitCode).toBe(ExitCode.connection);
     expect(anew.err).not.toContain("--resume");
     expect(resumed.err).toContain("run the same command with --resume to continue\n");
+  });
+});
+
+describe("a pipe with a name", () => {
+  let pipe: string;
+
+  beforeEach(() => {
+    pipe = join(folder, "pipe");
+    execFileSync("mkfifo", [pipe]);
+  });
+
+  it("an import from a pipe with a name reads it once, and can't be resumed", async () => {
+    await writeExport();
+    const url = await nowhere();
+    const written = writeFile(pipe, readFileSync(name));
+    // A second read would find no writer.
+    const { exitCode, err } = await run(["import", pipe, "--url", url]);
+    await written;
+    expect(err).toContain("connection_failed");
+    expect(exitCode).toBe(ExitCode.connection);
+    const resumed = await run(["import", pipe, "--resume", "--url", url]);
+    expect(resumed.err).toContain("option_invalid: --resume: needs a file");
+  });
+
+  it("an export into a pipe or a device can't be resumed", async () => {
+    const url = await nowhere();
+    for (const target of ["/dev/null", pipe]) {
+      const { exitCode, err } = await run(["export", "-o", target, "--resume", "--url", url]);
+      expect(err).toContain(`option_invalid: --resume: ${target} is not a regular file`);
+      expect(exitCode).toBe(ExitCode.usage);
+    }
   });
 });
 

@@ -1,5 +1,4 @@
 /** An export: writes the records of a source to a file or a pipe. */
-import { createReadStream } from "node:fs";
 import { open, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { UsageError } from "../failure.ts";
 import type { Output } from "../output.ts";
@@ -7,6 +6,7 @@ import { base64Of, shownBytes } from "../text.ts";
 import { readExport, type ExportReader } from "./export-reader.ts";
 import { ExportWriter, type Write } from "./export-writer.ts";
 import type { Counts, Header } from "./format.ts";
+import { chunksOf } from "./import.ts";
 import type { Progress } from "./progress.ts";
 import type { RecordSource } from "./source.ts";
 
@@ -73,16 +73,20 @@ export class ExportFile {
    * `name.partial`, it continues that one, which replaces the file at the end. Without either it creates the file.
    *
    * @param isForced whether a file without a `name.partial` is replaced, rather than continued
-   * @throws UsageError `file_invalid`, `file_damaged`, `file_unwritable`
+   * @throws UsageError `option_invalid`, `file_invalid`, `file_damaged`, `file_unreadable`, `file_unwritable`
    */
   static async resume(name: string, isForced: boolean): Promise<ExportFile> {
     const { target, draft } = await placesOf(name);
     const isDraft = await isThere(draft);
     if (isForced && !isDraft) return await ExportFile.create(name, true);
     const begun = isDraft ? draft : name;
+    // What was written to a device or a pipe can't be read again.
+    if (!(await isReplaceable(begun))) {
+      throw new UsageError("option_invalid", `--resume: ${begun} is not a regular file`);
+    }
     // Creates the file if it does not exist; never truncates it.
     await (await opened(begun, "a")).close();
-    const found = await readExport(createReadStream(begun), true);
+    const found = await readExport(chunksOf(begun), true);
     const file = await opened(begun, "a");
     await file.truncate(found.endsAt);
     return new ExportFile(begun, isDraft ? target : null, file, found.isEmpty ? null : found);

@@ -1,4 +1,5 @@
-/** `import`: from a file, or standard input, into a namespace. */
+/** `import`: from a file, a pipe or standard input, into a namespace. */
+import { stat } from "node:fs/promises";
 import type { ThrottrClient } from "../../client/client.ts";
 import type { RestorePolicyName } from "../../wire/edge/transfer.ts";
 import { ExitCode } from "../exit-code.ts";
@@ -38,30 +39,38 @@ export async function runImport(
   name: string,
 ): Promise<ExitCode> {
   const isPartial = options.partial === true;
-  const isPipe = name === PIPE;
-  const { stdin } = invocation.host;
+  const isPipe = name === PIPE || (await isReadOnce(name));
+  const chunks = (): AsyncIterable<Uint8Array> =>
+    name === PIPE ? invocation.host.stdin : chunksOf(name);
   if (options.dryRun === true) {
-    await tellSurvey(invocation, await survey(isPipe ? stdin : chunksOf(name), isPartial));
+    await tellSurvey(invocation, await survey(chunks(), isPartial));
     return ExitCode.done;
   }
   if (isPipe) {
     if (options.resume === true) {
       throw new UsageError("option_invalid", "--resume: needs a file");
     }
-    return await importPipe(invocation, options);
+    return await importPipe(invocation, options, chunks());
   }
-  const surveyed = await survey(chunksOf(name), isPartial);
+  const surveyed = await survey(chunks(), isPartial);
   return await importSurveyed(invocation, options, name, surveyed);
+}
+
+/** Whether a name is that of a pipe or a device, as the shell gives one to `<(gunzip -c backup.jsonl.gz)`. */
+async function isReadOnce(name: string): Promise<boolean> {
+  const found = await stat(name).catch(() => null);
+  return found !== null && !found.isFile() && !found.isDirectory();
 }
 
 /** Restores while it reads: a pipe can be read only once, so nothing can be checked before. */
 async function importPipe(
   invocation: Invocation,
   { policy, partial }: ImportOptions,
+  chunks: AsyncIterable<Uint8Array>,
 ): Promise<ExitCode> {
   const task: ImportTask = { policy, counts: noRestoreCounts(), bytes: null };
   const restorer = await restored(invocation, task, (made) =>
-    importStream(invocation.host.stdin, partial === true, made),
+    importStream(chunks, partial === true, made),
   );
   return await tellImport(invocation, restorer, true);
 }
