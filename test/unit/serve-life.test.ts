@@ -2,7 +2,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { createServer, type AddressInfo } from "node:net";
 import { PassThrough, Writable } from "node:stream";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Address } from "../../src/cli/serve/address.ts";
 import { Events } from "../../src/cli/serve/events.ts";
 import { LogLines } from "../../src/cli/serve/log-lines.ts";
@@ -80,6 +80,24 @@ describe("the log of a server", () => {
         await new Promise((done) => from.once("drain", done));
     }
     expect(written).toBeGreaterThan(0);
+  });
+
+  it("a slow reader of the log is waited for once, however many lines were read", async () => {
+    const from = new PassThrough();
+    let written = "";
+    const slow = new Writable({
+      highWaterMark: 100,
+      write(chunk: Buffer, _encoding, done) {
+        written += chunk.toString();
+        setImmediate(done);
+      },
+    });
+    new LogLines("none.map").copy(from, slow);
+    const text = "a line\n".repeat(1000);
+    from.end(text);
+    await vi.waitFor(() => expect(slow.writableNeedDrain).toBe(true));
+    expect(slow.listenerCount("drain")).toBe(1);
+    await vi.waitFor(() => expect(written).toBe(text));
   });
 
   it("lines of the log are kept as they are without a source map", () => {

@@ -34,7 +34,9 @@ export class LogLines {
     let isGone = false;
     let isEnding = false;
     let isClosed = false;
+    let isWaiting = false;
     const resume = (): void => {
+      isWaiting = false;
       if (!isClosed) lines.resume();
     };
     const leave = (): void => {
@@ -49,6 +51,9 @@ export class LogLines {
     });
     lines.on("line", (line) => {
       if (isGone || to.write(`${this.mapped(line)}\n`) || isEnding) return;
+      // The lines that were read already come although they are paused.
+      if (isWaiting) return;
+      isWaiting = true;
       // A slow reader holds workerd back, as it would without a process in between.
       lines.pause();
       to.once("drain", resume);
