@@ -199,6 +199,14 @@ describe("a gateway that can't open all ports", () => {
     expect(await start("x".repeat(64))).toEqual([2, failed("ENOTFOUND")]);
     taken.close();
   });
+
+  it("a port for metrics that is also one for clients is a wrong option, and not a port that is taken", async () => {
+    const url = ["--url", "http://127.0.0.1:9"];
+    const ports = ["--ports", "21940=2, 21941=7.3", "--metrics-port", "21941"];
+    const { exitCode, err } = await runCli(["gateway", ...url, ...ports, "--quiet"], {});
+    expect(err).toContain("option_invalid: --ports and --metrics-port: both name 21941");
+    expect(exitCode).toBe(2);
+  });
 });
 
 describe("the log", () => {

@@ -5,6 +5,7 @@
  * signals; `gateway.ts` listens, and `link.ts` carries a connection.
  */
 import { Option, type Command } from "commander";
+import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { outliveReaders } from "../closed-output.ts";
 import { durationMsOf } from "../duration.ts";
 import { UsageError } from "../failure.ts";
@@ -15,7 +16,14 @@ import type { CertificateFiles } from "./certificate.ts";
 import { checkServer } from "./check.ts";
 import { startGateway, type Gateway } from "./gateway.ts";
 import { GatewayLog } from "./log.ts";
-import { hostOf, LIMITS, limitsOf, type GatewayLimits, type GatewayOptions } from "./options.ts";
+import {
+  hostOf,
+  LIMITS,
+  limitsOf,
+  LOOPBACK,
+  type GatewayLimits,
+  type GatewayOptions,
+} from "./options.ts";
 import { parsePorts, PORTS_UNLESS_GIVEN, SIZE_UNLESS_GIVEN } from "./ports.ts";
 import { givenToken, tokenOfFile, type TokenSource } from "./token.ts";
 
@@ -140,17 +148,32 @@ async function assertAccepted(options: GatewayOptions, signal: AbortSignal): Pro
 function optionsOf(invocation: Invocation, flags: GatewayFlags): GatewayOptions {
   const { host } = invocation;
   const tls = tlsOf(flags);
+  const ports = parsePorts(flags.ports, flags.defaultSize);
+  assertApart(ports, flags);
   return {
     ...limitsOf(flags),
     url: invocation.settings.url,
     token: tokenOf(invocation, flags),
-    ports: parsePorts(flags.ports, flags.defaultSize),
+    ports,
     host: hostOf(flags),
     ...(tls !== null && { tls }),
     ...(flags.metricsPort !== undefined && { metricsPort: flags.metricsPort }),
     writeLog: (line) => void host.stderr.write(line),
     isQuiet: flags.quiet === true,
   };
+}
+
+/**
+ * Refuses a port for metrics that is also one for clients: it would be reported as taken, which a later start could mend.
+ *
+ * @throws UsageError
+ */
+function assertApart(ports: readonly TcpPort[], { host, metricsPort }: GatewayFlags): void {
+  if (host !== LOOPBACK || !ports.some(({ port }) => port === metricsPort)) return;
+  throw new UsageError(
+    "option_invalid",
+    `--ports and --metrics-port: both name ${metricsPort}: choose another port for one of them`,
+  );
 }
 
 /** The file wins over profile and environment; commander has refused it together with `--token`. */
