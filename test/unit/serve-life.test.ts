@@ -149,3 +149,33 @@ describe("a workerd that ends again and again", () => {
     expect(await run([false])).toEqual([1, ["not_ready", "ended"]]);
   });
 });
+
+it("a server that is stopped during its first health check is not announced as ready", async () => {
+  const events: string[] = [];
+  const stopping = new AbortController();
+  const ended = Promise.withResolvers<number>();
+  const server = {
+    ended: ended.promise,
+    pid: 1,
+    isStopping: false,
+    ready: () => {
+      // The ports are open, and closed before the check has asked.
+      stopping.abort();
+      return Promise.resolve({ http: plan.http, ailment: "connect ECONNREFUSED" });
+    },
+    stop(): void {
+      this.isStopping = true;
+      ended.resolve(0);
+    },
+    kill: () => {},
+  };
+  const exitCode = await untilEnded(() => server, {
+    plan,
+    events: { tell: (event: string) => void events.push(event) } as unknown as Events,
+    signal: stopping.signal,
+    drainTimeoutMs: 0,
+    restartPausesMs: [],
+  });
+  expect(events).toEqual(["stopping", "ended"]);
+  expect(exitCode).toBe(0);
+});

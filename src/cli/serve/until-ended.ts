@@ -136,6 +136,8 @@ class Keeper {
     const { plan, events } = this.#life;
     try {
       const { http, ailment } = await server.ready();
+      // It was asked to stop meanwhile, and has closed its ports: the health check failed for that.
+      if (server.isStopping) return http;
       if (ailment !== null) events.tell("warning", { detail: ailment }, ailment);
       tellReady(http, server.pid, plan, events);
       return http;
