@@ -774,6 +774,31 @@ describe("records of an import", () => {
     expect(gone.restorer.done).toBeNull();
   });
 
+  it("an interrupted import does not wait for the end of its pause before another attempt", async () => {
+    const interruption = new AbortController();
+    const { signal } = interruption;
+    let attempts = 0;
+    const restore = (): Promise<never> => {
+      attempts++;
+      return Promise.reject(new ThrottrError(signal.aborted ? "aborted" : "connection_failed", ""));
+    };
+    const client = { restore } as unknown as ThrottrClient;
+    const onDone = (): Promise<void> => Promise.resolve();
+    const call = { signal };
+    const counts = noRestoreCounts();
+    const restorer = new Restorer({ client, call, policy: "keep", counts, onDone });
+    const [record] = counters(1);
+    void restorer.add(record!, { line: 2, endsAt: 1 });
+    const ended = restorer.end();
+    ended.catch(() => {});
+    // The fourth pause is one of 1.6 s.
+    await vi.waitFor(() => expect(attempts).toBe(4), 10_000);
+    const interruptedMs = performance.now();
+    interruption.abort();
+    await expect(ended).rejects.toMatchObject({ code: "aborted" });
+    expect(performance.now() - interruptedMs).toBeLessThan(800);
+  });
+
   it("an import sends records one by one when one of them fails, and names it", async () => {
     const to = started(engineOf(1 << 20));
     const restorer = restorerOf(to.client);

@@ -241,7 +241,9 @@ export class Restorer {
       });
       if (repeatable === null) return outcomes as Outcome[];
       if (attempt === ATTEMPTS_MAX) throw repeatable;
-      await sleep(BACKOFF_BASE_MS * 2 ** attempt);
+      const { signal } = this.#settings.call;
+      // An interruption ends the pause, and the next attempt reports it.
+      await sleep(BACKOFF_BASE_MS * 2 ** attempt, undefined, { signal }).catch(() => {});
     }
   }
 
