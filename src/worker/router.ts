@@ -330,7 +330,7 @@ router.get(
 );
 
 // A known path with another method is a 405 and not a 404.
-for (const path of ["/metrics", "/v1/overview/live"]) {
+for (const path of ["/health", "/metrics", "/v1/overview/live"]) {
   router.all(path, () => methodNotAllowed(["GET"]));
 }
 

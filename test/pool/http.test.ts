@@ -249,6 +249,15 @@ describe("refusals", () => {
     }
   });
 
+  it.each(["/health", "/metrics", "/openapi.json"])(
+    "POST of %s, which exists for GET alone, gets 405 and not 404",
+    async (path) => {
+      const response = await server.fetch(`http://localhost${path}`, { method: "POST" });
+      expect(response.headers.get("allow")).toBe("GET");
+      await expectProblem(response, 405, "method_not_allowed");
+    },
+  );
+
   it.each([
     ["/throttr/7.3/uint128", "protocol_unknown"],
     ["/throttr/8", "protocol_unknown"],

@@ -237,6 +237,17 @@ describe("the routes about revoked tokens", () => {
     },
   );
 
+  it.each([1, null, [], {}, ""])(
+    "the ID of a revocation is refused with its range: %j",
+    async (id) => {
+      const got = await (await operatorOf(freshName()))("POST", LIST, { json: { id } });
+      expectProblem(got, "body_invalid");
+      expect(fieldsOf(got)["id"]).toMatch(
+        /^expected 1 to 64 ASCII characters without spaces, got /,
+      );
+    },
+  );
+
   it("a token with prefixes can't revoke tokens", async () => {
     const prefixes = [{ keyPrefixes: ["a:"] }, { channelPrefixes: ["a:"] }];
     for (const claims of prefixes) {

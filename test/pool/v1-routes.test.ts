@@ -344,6 +344,13 @@ describe("bodies", () => {
     }
   });
 
+  it.each(withBody.map(idOf))("a list as the body of %s is called a list", async (_, route) => {
+    const { call } = await newcomer();
+    const got = await call(route.method, route.example.url, { json: [] });
+    expectProblem(got, "body_invalid");
+    expect(fieldsOf(got)).toEqual({ "": "expected an object, got a list" });
+  });
+
   it.each(withBody.map(idOf))("a body of %s needs its fields", async (_, route) => {
     const { call } = await newcomer();
     const got = await call(route.method, route.example.url, { json: {} });

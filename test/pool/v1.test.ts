@@ -474,7 +474,11 @@ describe("limits", () => {
     [{ strategy: null }, { strategy: "expected an object with a field strategy, got null" }],
     [
       { strategy: {} },
-      { "strategy.strategy": expect.stringMatching(/^expected one of token_bucket, /) },
+      {
+        "strategy.strategy": expect.stringMatching(
+          /^expected one of token_bucket, .*, got nothing$/,
+        ),
+      },
     ],
     [
       { strategy: { ...bucket, strategy: "magic" } },
@@ -521,6 +525,19 @@ describe("limits", () => {
     const got = await limit(json);
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual(fields);
+  });
+
+  it("a number that fails several checks of its range is one error, said once", async () => {
+    const got = await limit({ strategy: bucket, cost: 1e300 });
+    const message = `expected an integer from 1 to ${SAFE_MAX}, got 1e+300`;
+    expect(got.json["errors"]).toEqual([{ field: "cost", message }]);
+    expect(got.json["detail"]).toBe(`cost: ${message}`);
+  });
+
+  it("the name of a limit with other characters is refused as name", async () => {
+    const got = await call("POST", "/v1/limits/a%20b/c", { json: { strategy: bucket } });
+    expectProblem(got, "base_key_invalid");
+    expect(got.json["detail"]).toMatch(/^name: expected 1 to 64 characters/);
   });
 
   it("a limit whose rate JSON cannot express is refused", async () => {

@@ -888,8 +888,8 @@ describe("invalid arguments", () => {
   });
 
   it.each([
-    ["a b", "k", "base_key_invalid", "baseKey"],
-    ["", "k", "base_key_invalid", "baseKey"],
+    ["a b", "k", "base_key_invalid", "name"],
+    ["", "k", "base_key_invalid", "name"],
     ["b", "k\n", "key_invalid", "key"],
     ["b", "k".repeat(65), "key_invalid", "key"],
   ])("the key %j with base %j is refused with %s of %s", (baseKey, key, code, field) => {

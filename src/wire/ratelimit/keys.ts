@@ -44,7 +44,7 @@ export function checkName(value: unknown, field: string, code: RateLimitErrorCod
  * @throws RateLimitError base_key_invalid, key_invalid
  */
 export function storageKey(baseKey: string, key: string, isComposite: boolean): string {
-  checkName(baseKey, "baseKey", "base_key_invalid");
+  checkName(baseKey, "name", "base_key_invalid");
   const checked = key === "" ? DEFAULT_KEY : checkName(key, "key", "key_invalid");
   return `${baseKey}:${checked}${isComposite ? COMPOSITE_SUFFIX : ""}`;
 }

@@ -65,7 +65,12 @@ export function readQuery<Query extends Schema>(
 function bodyOf({ body }: Route, bytes: Uint8Array, rawFields: object | null): unknown {
   if (body === undefined) return undefined;
   if (rawFields !== null) return { ...rawFields, value: bytes };
-  return checked(body, parseJson(bytes), "body_invalid", bytes.length <= LISTED_BYTES_MAX);
+  const json = parseJson(bytes);
+  // For valibot a list is an object without the fields, and one with a field `at`: the method of lists.
+  if (Array.isArray(json)) {
+    refuseFields("body_invalid", [{ field: "", message: "expected an object, got a list" }]);
+  }
+  return checked(body, json, "body_invalid", bytes.length <= LISTED_BYTES_MAX);
 }
 
 /** Stands in a path for a name that is in the query: a route has the same number of segments either way. */
@@ -181,10 +186,21 @@ function checked(
 ): unknown {
   const result = v.safeParse(schema!, input, { abortEarly: !isListed });
   if (result.success) return result.output;
-  return refuseFields(code, result.issues.slice(0, ERRORS_MAX).map(fieldError));
+  return refuseFields(code, fieldErrors(result.issues));
 }
 
-/** The field of an issue as a path such as `requests[3].strategy.burst`. */
+/** The errors to list, each once: a number that fails several checks of its range has an issue for each. */
+function fieldErrors(issues: readonly v.BaseIssue<unknown>[]): FieldError[] {
+  const errors = issues.slice(0, ERRORS_MAX).map(fieldError);
+  return errors.filter(
+    (error, i) =>
+      errors.findIndex(
+        ({ field, message }) => field === error.field && message === error.message,
+      ) === i,
+  );
+}
+
+/** The error of an issue, with its field as a path such as `requests[3].strategy.burst`. */
 function fieldError(issue: v.BaseIssue<unknown>): FieldError {
   const field = (issue.path ?? []).reduce(
     (path, { key }) =>
@@ -203,5 +219,7 @@ function messageOf({ type, expected, message, input }: v.BaseIssue<unknown>): st
     return expected === "never" ? "unknown field" : "missing field";
   }
   // A check of several fields has a complete message; the value of one of them would mislead.
-  return type === "raw_check" ? message : `${message}, got ${shown(input)}`;
+  if (type === "raw_check") return message;
+  // Neither JSON nor a query has undefined: it is the missing field that says which variant an object is of.
+  return `${message}, got ${input === undefined ? "nothing" : shown(input)}`;
 }

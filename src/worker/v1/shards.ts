@@ -11,6 +11,7 @@ import { count, counted, integer } from "./schemas/parts.ts";
 
 /** Of 8 hex digits; an index is shorter. */
 const LABEL_LENGTH_MAX = 8;
+const LABEL_MESSAGE = "expected the name of a shard, as GET /v1/shards shows it";
 const label = v.pipe(
   v.string(),
   v.description(
@@ -59,8 +60,9 @@ const shardsAnswer = v.strictObject({
 const splitBody = v.strictObject({
   ...adminBody.entries,
   shard: v.pipe(
-    v.string("expected the name of a shard, as GET /v1/shards shows it"),
-    v.maxLength(LABEL_LENGTH_MAX, `expected at most ${LABEL_LENGTH_MAX} characters`),
+    v.string(LABEL_MESSAGE),
+    v.minLength(1, LABEL_MESSAGE),
+    v.maxLength(LABEL_LENGTH_MAX, LABEL_MESSAGE),
     v.description("As `GET /v1/shards` shows it."),
   ),
   at: v.exactOptional(

@@ -11,6 +11,9 @@ import { expireRevocations } from "../revocations.ts";
 import { nothing, ok, refuseFields, route } from "./route.ts";
 import { counted, integer, moment } from "./schemas/parts.ts";
 
+/** For an ID of a token. */
+const ID_MESSAGE = "expected 1 to 64 ASCII characters without spaces";
+
 /** The last moment that a date can hold. */
 const TIME_MS_MAX = 8_640_000_000_000_000;
 
@@ -20,8 +23,8 @@ const revocationBody = v.pipe(
   v.strictObject({
     id: v.exactOptional(
       v.pipe(
-        v.string(),
-        v.regex(TOKEN_ID, "expected 1 to 64 ASCII characters without spaces"),
+        v.string(ID_MESSAGE),
+        v.regex(TOKEN_ID, ID_MESSAGE),
         v.description("`jti` of the token."),
       ),
     ),
