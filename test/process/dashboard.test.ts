@@ -510,6 +510,28 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
     expect(narrowest).toBeGreaterThanOrEqual(100);
   });
 
+  it.each([320, 360, 390, 430])(
+    "no name of a screen is cut off along the bottom, %d pixels wide",
+    async (width) => {
+      const page = await open({ viewport: { width, height: 800 } }, "records");
+      await page.getByRole("link", { name: "Semaphores" }).waitFor();
+      // To a fraction of a pixel, which is enough for an ellipsis.
+      const cut = await page.locator(".side nav a span").evaluateAll((all) =>
+        all
+          .filter((name) => {
+            const text = document.createRange();
+            text.selectNodeContents(name);
+            const room = parseFloat(getComputedStyle(name).width);
+            const padding = 2 * parseFloat(getComputedStyle(name).paddingLeft);
+            return text.getBoundingClientRect().width > room - padding + 0.1;
+          })
+          .map((name) => name.textContent),
+      );
+      expect(cut).toEqual([]);
+      await expectWhole(page, width);
+    },
+  );
+
   it("no record is created without a key", async () => {
     const page = await open(undefined, "records");
     await button(page, "New record").click();
