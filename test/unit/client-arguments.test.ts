@@ -64,9 +64,21 @@ describe("missing arguments", () => {
       /^argument_invalid: options: expected an object with expected and value/,
     ],
     [
+      "compareAndSet",
+      ["a", { value: "x", ttlMs: 1 }],
+      /^expected_invalid: expected: expected text, a Uint8Array or null, got undefined/,
+    ],
+    [
+      "compareAndSet",
+      ["a", { expected: null, ttlMs: 1 }],
+      /^value_invalid: value: expected text, a Uint8Array or null, got undefined/,
+    ],
+    ["set", ["a", { b: 1 }, { ttlMs: 1 }], /^value_invalid: .*Uint8Array, got an object/],
+    ["query", [5], /^key_invalid: key: expected text or a Uint8Array, got 5/],
+    [
       "acquire",
       [{ maximum: 1, ttlMs: 1000 }],
-      /^name_invalid: name: expected text or a Uint8Array, got /,
+      /^name_invalid: name: expected text or a Uint8Array, got an object/,
     ],
     ["acquire", ["a"], /^argument_invalid: options: expected an object with maximum and ttlMs/],
     [

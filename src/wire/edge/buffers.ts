@@ -1,5 +1,5 @@
 /** Operations on buffers. */
-import { objectOf, ttlOf, valueOf, type Text } from "./argument.ts";
+import { invalid, objectOf, ttlOf, valueOf, type Text } from "./argument.ts";
 import { Command, CompareOption } from "./command.ts";
 import { onKey, reading, writeTtl, type Once } from "./on-key.ts";
 import type { CommandReply, Operation } from "./operation.ts";
@@ -39,13 +39,19 @@ export function get(key: Text): Operation<BufferRecord | null> {
   return reading(Command.read, key, (reply) => bufferOf(reply));
 }
 
+/** A value, or null, which has a meaning of its own: plain JavaScript may leave either out. */
+function valueOrNull(value: Text | null | undefined, field: string): Uint8Array | null {
+  if (value === undefined) throw invalid(field, "text, a Uint8Array or null", value);
+  return value === null ? null : valueOf(value, field);
+}
+
 export function compareAndSet(
   key: Text,
   options: CompareAndSetOptions,
 ): Operation<CompareAndSetResult> {
   objectOf(options, "options", "expected and value");
-  const expected = options.expected === null ? null : valueOf(options.expected, "expected");
-  const value = options.value === null ? null : valueOf(options.value);
+  const expected = valueOrNull(options.expected, "expected");
+  const value = valueOrNull(options.value, "value");
   const ttlMs = value === null ? 0 : ttlOf(options.ttlMs!);
   const isExpected = expected === null ? 0 : CompareOption.isExpected;
   const isRemoval = value === null ? CompareOption.isRemoval : 0;
