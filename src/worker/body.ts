@@ -22,6 +22,9 @@ const BYTES_PER_MS_MIN = 16;
 /** Refusals of a body that may still be arriving, at a moment when no read of it is under way. */
 const REFUSALS: ReadonlySet<string> = new Set(["body_too_large", "bodies_max"]);
 
+/** The variable that bounds a body: a message in a body has the limit of a frame. */
+type LimitVariable = "BODY_BYTES_MAX" | "FRAME_BYTES_MAX";
+
 /** Bytes received of unfinished bodies in this isolate, without the first part of each. */
 let unfinishedBytes = 0;
 
@@ -32,22 +35,19 @@ let unfinishedBytes = 0;
  * @param what the body's name in messages, such as `a message`
  * @throws ThrottrError `body_too_large`, 408 `body_timeout`, 400 `body_aborted`, 503 `bodies_max`; as `assertInForce`
  */
-export function readBody(
-  variable: "BODY_BYTES_MAX" | "FRAME_BYTES_MAX",
-  what: string,
-): MiddlewareHandler<App> {
+export function readBody(variable: LimitVariable, what: string): MiddlewareHandler<App> {
   return async (c, next) => {
     const settings = readSettings(c.env);
     const bytesMax = settings[variable];
     const announced = Number(c.req.header("content-length") ?? 0);
-    if (announced > bytesMax) throw tooLarge(what, bytesMax);
+    if (announced > bytesMax) throw tooLarge(what, variable, bytesMax);
     const { body } = c.req.raw;
     if (body === null) {
       c.set("body", new Uint8Array(0));
       return await next();
     }
     // The bytes of a body that is being read are counted.
-    const whole = inOrder(c.executionCtx, readWhole(body, what, bytesMax, settings));
+    const whole = inOrder(c.executionCtx, readWhole(body, what, variable, settings));
     c.set("body", await whole);
     await assertInForce(c.env, c.executionCtx, c.var.access);
     await next();
@@ -63,8 +63,8 @@ export function readBody(
 async function readWhole(
   body: ReadableStream<Uint8Array>,
   what: string,
-  bytesMax: number,
-  { BODIES_BYTES_MAX, STALL_TIMEOUT_MS }: Settings,
+  variable: LimitVariable,
+  { [variable]: bytesMax, BODIES_BYTES_MAX, STALL_TIMEOUT_MS }: Settings,
 ): Promise<Uint8Array> {
   const source = sourceOf(body);
   let buffer = new ArrayBuffer(BODY_PART_BYTES);
@@ -82,7 +82,7 @@ async function readWhole(
       }
       const bytes = part.filled - filled;
       ({ buffer, filled } = part);
-      if (filled > bytesMax) throw tooLarge(what, bytesMax);
+      if (filled > bytesMax) throw tooLarge(what, variable, bytesMax);
       if (bytes < BODY_PART_BYTES) return new Uint8Array(buffer.transfer(filled));
       unfinishedBytes -= counted;
       counted = filled - BODY_PART_BYTES;
@@ -199,9 +199,9 @@ function tooSlow(what: string, how: string): ThrottrError {
   );
 }
 
-/** Without the variable's name: the limit may be that of the body or of a frame. */
-function tooLarge(what: string, bytesMax: number): ThrottrError {
-  return new ThrottrError("body_too_large", `${what} may have at most ${bytesMax} bytes`);
+function tooLarge(what: string, variable: LimitVariable, bytesMax: number): ThrottrError {
+  const limit = `${bytesMax} bytes (${variableName(variable)})`;
+  return new ThrottrError("body_too_large", `${what} may have at most ${limit}`);
 }
 
 /** 503, with `Retry-After`: it is about the bodies of all clients, and some of them end soon. */

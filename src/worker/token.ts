@@ -246,6 +246,12 @@ async function verified(
       `this server is open to anyone and has no ${variableName("TOKEN_SECRET")} to check a token with: send the request without one`,
     );
   }
+  if (token === "") {
+    throw new ThrottrError(
+      "token_invalid",
+      "the token is missing, or has a space in it: send it as Authorization: Bearer TOKEN",
+    );
+  }
   try {
     // Times are checked later: by the server's own clock, with a leeway, and only once the signature is right.
     const times = { exp: false, nbf: false, iat: false };

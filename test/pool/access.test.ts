@@ -82,8 +82,15 @@ describe("over HTTP", () => {
   });
 
   it("an Authorization header without a bearer token is refused with 401, though access is open", async () => {
-    const response = await post("7.3", "uint16", QUERY, { authorization: "Basic dXNlcjpwYXNz" });
-    expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
+    for (const authorization of ["Basic dXNlcjpwYXNz", "a-token", "Bearer ", "Bearer a b"]) {
+      const response = await post("7.3", "uint16", QUERY, { authorization });
+      expect(await problemOf(response)).toMatchObject({
+        status: 401,
+        code: "token_invalid",
+        detail:
+          "the token is missing, or has a space in it: send it as Authorization: Bearer TOKEN",
+      });
+    }
   });
 
   it("an open server without a secret refuses tokens with 401, and says to send none", async () => {

@@ -187,11 +187,15 @@ describe("refusals", () => {
     },
   );
 
-  it("a body above the limit is refused with 413", async () => {
-    await expectProblem(
-      await post("7.3", "uint16", new Uint8Array(9 << 20)),
-      413,
-      "body_too_large",
+  it("a body above its limit is refused with 413, and the variable that sets the limit", async () => {
+    const frames = await post("7.3", "uint16", new Uint8Array(9 << 20));
+    expect(await expectProblem(frames, 413, "body_too_large")).toBe(
+      "a body may have at most 8388608 bytes (BODY_BYTES_MAX)",
+    );
+    const message = { method: "POST", body: new Uint8Array((1 << 20) + 1) };
+    const published = await server.fetch("http://localhost/channels/news", message);
+    expect(await expectProblem(published, 413, "body_too_large")).toBe(
+      "a message may have at most 1048576 bytes (FRAME_BYTES_MAX)",
     );
   });
 
