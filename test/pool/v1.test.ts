@@ -880,11 +880,14 @@ describe("records", () => {
     expect(await quotaOf("a")).toBe("1");
   });
 
-  it("records of another namespace than the token's are not removed", async () => {
+  it("records of another namespace than the caller's are not removed, and the refusal names both", async () => {
     await insert("a", 1);
     for (const namespace of ["other", "", "DEFAULT"]) {
       const got = await call("POST", "/v1/admin/flush", { json: { namespace } });
       expectProblem(got, "namespace_mismatch");
+      expect(got.json.detail).toBe(
+        `namespace: expected default, which is that of the caller, got "${namespace}"; nothing was changed`,
+      );
     }
     expect(await quotaOf("a")).toBe("1");
     const { json } = await call("POST", "/v1/admin/flush", { json: { namespace: "default" } });

@@ -7,7 +7,7 @@ export const adminBody = v.strictObject({
   namespace: v.pipe(
     v.string("expected the name of the namespace"),
     v.description(
-      "The namespace of the token, repeated as a confirmation: `default` with `ACCESS=open`.",
+      "The namespace of the caller, repeated as a confirmation: `default` with `ACCESS=open`.",
     ),
   ),
 });
