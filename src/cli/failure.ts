@@ -60,6 +60,11 @@ export function failureOf(error: unknown): Failure {
   }
   if (error instanceof ThrottrError) {
     const { code, detail } = error;
+    // The server's own words are for those who make requests.
+    if (code === "token_missing") {
+      const message = "the server needs a token: give one with --token, THROTTR_TOKEN or a profile";
+      return { code, message, exitCode: exitCodeOf(code) };
+    }
     return { code, message: withReason(detail, error), exitCode: exitCodeOf(code) };
   }
   return { code: "internal", message: detailOf(error), exitCode: ExitCode.fault };

@@ -74,7 +74,7 @@ describe("output", () => {
 
 describe("failures", () => {
   it.each([
-    [new ThrottrError("token_missing", "send one"), "token_missing", "send one", ExitCode.server],
+    [new ThrottrError("token_revoked", "gone"), "token_revoked", "gone", ExitCode.server],
     [new ThrottrError("timeout", "late"), "timeout", "late", ExitCode.connection],
     [new ThrottrError("outcome_unknown", "lost"), "outcome_unknown", "lost", ExitCode.connection],
     [new ThrottrError("ttl_invalid", "ttlMs: no"), "ttl_invalid", "ttlMs: no", ExitCode.usage],
@@ -85,6 +85,15 @@ describe("failures", () => {
     [new UsageError("profile_unknown", "none"), "profile_unknown", "none", ExitCode.usage],
   ])("a failure is shown with its exit code: %s", (error, code, message, exitCode) => {
     expect(failureOf(error)).toEqual({ code, message, exitCode });
+  });
+
+  it("a missing token is asked for by what the command line takes it from", () => {
+    const error = new ThrottrError("token_missing", "send a token as Authorization: Bearer");
+    expect(failureOf(error)).toEqual({
+      code: "token_missing",
+      message: "the server needs a token: give one with --token, THROTTR_TOKEN or a profile",
+      exitCode: ExitCode.server,
+    });
   });
 
   it("a failed connection is shown with its reason", () => {
@@ -197,6 +206,7 @@ describe("usage", () => {
     [["profile", "add", "--tokn", "x"], "(Did you mean --token?)"],
     [["token", "--ns", "a", "--ttl", "86400"], "for 86400 seconds write 86400s"],
     [["token", "--ns", "a", "--ttl", "1.5s"], "Expected whole seconds"],
+    [["token", "--ns", "a", "--ttl", "0"], "Expected whole seconds, at least 1s"],
     [["insert", "a", "--ttl", "1h"], "required option '--quota <n>' not specified"],
     [["insert", "a", "--quota", "-1", "--ttl", "1h"], "0 to 18446744073709551615"],
     [["set", "a", "b", "--ttl", "1 hour"], "Expected a duration such as"],

@@ -66,12 +66,12 @@ describe("missing arguments", () => {
     [
       "compareAndSet",
       ["a", { value: "x", ttlMs: 1 }],
-      /^expected_invalid: expected: expected text, a Uint8Array or null, got undefined/,
+      /^expected_invalid: expected: expected text or a Uint8Array, or null, got undefined/,
     ],
     [
       "compareAndSet",
       ["a", { expected: null, ttlMs: 1 }],
-      /^value_invalid: value: expected text, a Uint8Array or null, got undefined/,
+      /^value_invalid: value: expected text or a Uint8Array, or null, got undefined/,
     ],
     ["set", ["a", { b: 1 }, { ttlMs: 1 }], /^value_invalid: .*Uint8Array, got an object/],
     ["query", [5], /^key_invalid: key: expected text or a Uint8Array, got 5/],

@@ -254,5 +254,7 @@ function lifetimeArgument(text: string): number {
   const meant = isPlain
     ? ` A plain number counts milliseconds: for ${ms} seconds write ${ms}s.`
     : "";
-  throw new InvalidArgumentError(`Expected whole seconds, such as 90s, 1h or 1d.${meant}`);
+  throw new InvalidArgumentError(
+    `Expected whole seconds, at least 1s, such as 90s, 1h or 1d.${meant}`,
+  );
 }

@@ -41,7 +41,7 @@ export function get(key: Text): Operation<BufferRecord | null> {
 
 /** A value, or null, which has a meaning of its own: plain JavaScript may leave either out. */
 function valueOrNull(value: Text | null | undefined, field: string): Uint8Array | null {
-  if (value === undefined) throw invalid(field, "text, a Uint8Array or null", value);
+  if (value === undefined) throw invalid(field, "text or a Uint8Array, or null", value);
   return value === null ? null : valueOf(value, field);
 }
 
