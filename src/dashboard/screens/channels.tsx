@@ -129,6 +129,7 @@ function ChannelTable({
         />
       )}
       <p class="hint">
+        {named.length === 0 ? "" : "Published and Delivered count bytes of present subscribers. "}
         Messages to <code>*</code> reach all connections.
         {own === 0
           ? ""
