@@ -16,6 +16,5 @@ export function optionsOf<Options>(options: Options, known: object, path = ""): 
   }
   const name = unknownField(options, known);
   if (name === null) return options;
-  const got = (options as Record<string, unknown>)[name];
-  throw configurationInvalid(path + name, `expected one of ${names}`, got);
+  throw configurationInvalid(path + name, `unknown option: expected one of ${names}`, name);
 }

@@ -98,7 +98,8 @@ export async function limitAll(
   checkOptions(options, OPTIONS, "limitAll");
   if (!isBackend(throttr)) throw invalid("throttr", BACKEND, throttr, "argument_invalid");
   if (!Array.isArray(entries) || entries.length < 1 || entries.length > LIMIT_ALL_MAX) {
-    throw invalid("entries", `a list of 1 to ${LIMIT_ALL_MAX}`, entries, "limit_all_invalid");
+    const got = Array.isArray(entries) ? entries.length : entries;
+    throw invalid("entries", `a list of 1 to ${LIMIT_ALL_MAX}`, got, "limit_all_invalid");
   }
   const parts = await Promise.all((entries as readonly LimitTogether[]).map(partOf));
   const { strategy, clock } = parts[0]!.limiter;

@@ -333,7 +333,7 @@ describe("limiter options", () => {
     [
       "RateLimiter",
       () => new RateLimiter({ ...options, onerror: "open" } as never),
-      "onerror: expected on",
+      "onerror: unknown option: expected on",
     ],
     [
       "RateLimiter",
@@ -353,7 +353,7 @@ describe("limiter options", () => {
     [
       "RefusalCache",
       () => new RefusalCache({ max: 5 } as object),
-      "max: expected one of entriesMax",
+      "max: unknown option: expected one of entriesMax",
     ],
     [
       "tokenBucket",
@@ -363,7 +363,7 @@ describe("limiter options", () => {
     [
       "tokenBucket",
       () => tokenBucket({ burst: 1, rate: 1, per: 1 } as never),
-      "per: expected one of burst, ",
+      'per: unknown option: expected one of burst, rate, got "per"',
     ],
     [
       "leakyBucket",
@@ -384,7 +384,7 @@ describe("limiter options", () => {
     [
       "fixedWindow",
       () => fixedWindow([{ name: "a", limit: 1, window: "1 s", per: 1 }] as never),
-      "quotas[0].per: expected one of name, limit, window, windowMs, got 1",
+      'quotas[0].per: unknown option: expected one of name, limit, window, windowMs, got "per"',
     ],
     [
       "slidingWindow",
@@ -407,17 +407,17 @@ describe("limiter options", () => {
         new Hono().use(
           rateLimit({ limiter: new RateLimiter(options), key: () => "a", max: 5 } as never),
         ),
-      "max: expected one of limiter, key, ",
+      "max: unknown option: expected one of limiter, key, ",
     ],
     [
       "ThrottrStore",
       () => new ThrottrStore({ throttr, prefx: "a" } as never),
-      "prefx: expected one of throt",
+      "prefx: unknown option: expected one of throt",
     ],
     [
       "ThrottrStore",
       () => new ThrottrStore({ throttr, prefx: "a" } as never),
-      "prefx: expected one of throt",
+      "prefx: unknown option: expected one of throt",
     ],
   ])("limiter options are refused by %s with their name", async (_, make, expected) => {
     expect(await messageOf(make)).toContain(`configuration_invalid: ${expected}`);

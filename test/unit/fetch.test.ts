@@ -123,7 +123,10 @@ describe("guard", () => {
 
   it("guard refuses options that it does not know", async () => {
     const wrong: [object, RegExp][] = [
-      [{ kee: "ada" }, /^configuration_invalid: kee: expected one of limiter, key, cost, headers/],
+      [
+        { kee: "ada" },
+        /^configuration_invalid: kee: unknown option: expected one of limiter, key, cost, headers/,
+      ],
       [{ key: 7 }, /^configuration_invalid: key: expected text or a function of the request/],
       [{ headers: "draft-9" }, /^configuration_invalid: headers: /],
       [{ limiter: undefined }, /^configuration_invalid: limiter: expected a RateLimiter, got unde/],

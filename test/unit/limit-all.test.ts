@@ -232,7 +232,7 @@ describe("wrong arguments", () => {
   it.each<[string, unknown, object | undefined]>([
     ["limit_all_invalid: entries: expected a list of 1 to 32, got undefined", undefined, undefined],
     ["limit_all_invalid: entries: expected a list of 1 to 32", [], undefined],
-    ["limit_all_invalid: entries: expected a list of 1 to 32, got a list", many, undefined],
+    ["limit_all_invalid: entries: expected a list of 1 to 32, got 33", many, undefined],
     ["argument_invalid: an entry: expected an object, got null", [null], undefined],
     ["argument_invalid: entries[0].limiter: expected a RateLimiter", [{ key: "a" }], undefined],
     ["option_invalid: costs: an entry has no such option", [{ limiter, costs: 1 }], undefined],

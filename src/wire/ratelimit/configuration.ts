@@ -136,8 +136,8 @@ function checkBucket(
   const { rate } = fields;
   const rateMax = strategy === "gcra" ? GCRA_RATE_MAX : Number.MAX_VALUE;
   if (typeof rate !== "number" || !(rate > 0 && rate <= rateMax)) {
-    const range = strategy === "gcra" ? "above 0, at most 1e9" : "finite, above 0";
-    throw new RateLimitError("rate_invalid", `${path}rate`, `expected a number ${range}`, rate);
+    const range = strategy === "gcra" ? "number above 0, at most 1e9" : "finite number above 0";
+    throw new RateLimitError("rate_invalid", `${path}rate`, `expected a ${range}`, rate);
   }
   if (bucketTtlSeconds(burst, rate) > TTL_SECONDS_MAX) {
     const range = `expected at most ${TTL_SECONDS_MAX / TTL_FACTOR} seconds`;
