@@ -249,7 +249,7 @@ async function verified(
   if (token === "") {
     throw new ThrottrError(
       "token_invalid",
-      "the token is missing, or has a space in it: send it as Authorization: Bearer TOKEN",
+      "expected Authorization: Bearer TOKEN, where TOKEN has no space",
     );
   }
   try {

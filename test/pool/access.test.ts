@@ -87,8 +87,7 @@ describe("over HTTP", () => {
       expect(await problemOf(response)).toMatchObject({
         status: 401,
         code: "token_invalid",
-        detail:
-          "the token is missing, or has a space in it: send it as Authorization: Bearer TOKEN",
+        detail: "expected Authorization: Bearer TOKEN, where TOKEN has no space",
       });
     }
   });

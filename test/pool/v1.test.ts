@@ -886,7 +886,7 @@ describe("records", () => {
       const got = await call("POST", "/v1/admin/flush", { json: { namespace } });
       expectProblem(got, "namespace_mismatch");
       expect(got.json.detail).toBe(
-        `namespace: expected default, which is that of the caller, got "${namespace}"; nothing was changed`,
+        `namespace: expected default, the caller's, got "${namespace}"; nothing was changed`,
       );
     }
     expect(await quotaOf("a")).toBe("1");

@@ -63,7 +63,7 @@ export default {
   ],
   [
     "the doors and the dashboard",
-    287,
+    288,
     `${ROUTED}
 import { dashboard } from "throttr-edge/dashboard";
 export default {

@@ -13,6 +13,6 @@ export function assertNamespace({ namespace }: { namespace: string }, { access }
   if (namespace === access.namespace) return;
   throw new ThrottrError(
     "namespace_mismatch",
-    `namespace: expected ${access.namespace}, which is that of the caller, got ${shown(namespace)}; nothing was changed`,
+    `namespace: expected ${access.namespace}, the caller's, got ${shown(namespace)}; nothing was changed`,
   );
 }

@@ -192,12 +192,7 @@ function checked(
 /** The errors to list, each once: a number that fails several checks of its range has an issue for each. */
 function fieldErrors(issues: readonly v.BaseIssue<unknown>[]): FieldError[] {
   const errors = issues.slice(0, ERRORS_MAX).map(fieldError);
-  return errors.filter(
-    (error, i) =>
-      errors.findIndex(
-        ({ field, message }) => field === error.field && message === error.message,
-      ) === i,
-  );
+  return [...new Map(errors.map((error) => [error.field + error.message, error])).values()];
 }
 
 /** The error of an issue, with its field as a path such as `requests[3].strategy.burst`. */
