@@ -7,6 +7,7 @@
  */
 import { readFile } from "node:fs/promises";
 import * as miniflare from "miniflare";
+import { checkOptions, type FieldNames } from "../wire/edge/argument.ts";
 import { http } from "../client/transport/http.ts";
 import { ThrottrClient } from "../client/client.ts";
 import { advanceClock, CLOCK_OBJECT, WORKER_NAME, type TestRuntime } from "./clock.ts";
@@ -30,6 +31,8 @@ export interface TestServerOptions {
   /** Token of the client, where `ACCESS` is `token`. */
   readonly token?: string | undefined;
 }
+
+const OPTIONS: FieldNames<TestServerOptions> = { variables: true, token: true };
 
 /** A server of a test. */
 export interface TestServer extends AsyncDisposable {
@@ -62,7 +65,7 @@ export interface TestServer extends AsyncDisposable {
 /**
  * Starts the server.
  *
- * @throws Error when miniflare can't start it
+ * @throws ThrottrError `option_invalid`; Error when miniflare can't start it
  *
  * @example
  * const server = await startThrottr();
@@ -70,6 +73,7 @@ export interface TestServer extends AsyncDisposable {
  * await server.close();
  */
 export async function startThrottr(options: TestServerOptions = {}): Promise<TestServer> {
+  checkOptions(options, OPTIONS, "startThrottr");
   // Anyone may enter, so a page that points its name to loopback may not. A Worker beside this one names any host.
   const variables = { HOSTS: "localhost", ...options.variables };
   const worker = await throttrWorker({ variables });

@@ -58,6 +58,11 @@ describe("over HTTP", () => {
     ["with a prefix in place of a list", { keyPrefixes: "a:" }, "keyPrefixes: expected a list"],
     ["with a number as a prefix", { channelPrefixes: [7] }, "channelPrefixes: expected texts"],
     [
+      "with a misspelt claim, which would restrict nothing",
+      { key_prefix: ["a:"] },
+      "key_prefix: expected keyPrefixes or channelPrefixes",
+    ],
+    [
       "with a prefix too long",
       { channelPrefixes: ["x".repeat(256)] },
       "channelPrefixes: expected at most 255 bytes in each",

@@ -67,6 +67,13 @@ describe("the testing helper", () => {
     expect(await upgradeHead(server.url, "/throttr/7.3/uint64", evil)).toContain(" 421 ");
   });
 
+  it("the testing helper refuses an option that it does not have", async () => {
+    await expect(startThrottr({ variable: { ACCESS: "token" } } as object)).rejects.toMatchObject({
+      code: "option_invalid",
+      message: expect.stringContaining("variable: startThrottr has no such option") as string,
+    });
+  });
+
   it("the testing helper's server may be closed twice, as at the end of a block that has closed it", async () => {
     await using closed = await startThrottr();
     await Promise.all([closed.close(), closed.close()]);
