@@ -852,7 +852,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "if (shard === null) throw",
     workload: "listings",
     splits: SPLITS,
-    seed: 13,
+    seed: 105,
   },
   {
     name: "a shard loads data that was written with another secret",
