@@ -525,7 +525,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "this.needsRow = needsRow;",
     planted: "this.needsRow = false;",
     workload: "semaphores",
-    seed: 34,
+    seed: 626,
   },
   {
     name: "a renewed lease keeps its old end",
