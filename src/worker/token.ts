@@ -297,20 +297,26 @@ function assertCurrent(claims: Pick<Claims, "exp" | "nbf" | "iat">): void {
 /** What a claim of prefixes may be called by mistake. As one that is not known, it would restrict nothing. */
 const LIKE_PREFIXES = /^(?:key|channel)[_-]?prefix(?:es)?$/i;
 
+/** @throws ThrottrError `token_invalid` */
+function assertSpelt(claims: object): void {
+  const misspelt = Object.keys(claims).find(
+    (name) => LIKE_PREFIXES.test(name) && !Object.hasOwn(grantFields, name),
+  );
+  if (misspelt === undefined) return;
+  throw new ThrottrError("token_invalid", `${misspelt}: expected keyPrefixes or channelPrefixes`);
+}
+
 /**
  * Reads the claims of a payload that was signed: a fault in them is the issuer's, and the message names it.
  *
  * @throws ThrottrError `token_invalid`
  */
-function parseClaims(payload: object): v.InferOutput<typeof claimsSchema> {
-  const misspelt = Object.keys(payload).find(
-    (name) => LIKE_PREFIXES.test(name) && !Object.hasOwn(grantFields, name),
-  );
-  if (misspelt !== undefined) {
-    throw new ThrottrError("token_invalid", `${misspelt}: expected keyPrefixes or channelPrefixes`);
-  }
+function parseClaims(payload: unknown): v.InferOutput<typeof claimsSchema> {
   const result = v.safeParse(claimsSchema, payload);
-  if (result.success) return result.output;
+  if (result.success) {
+    assertSpelt(payload as object);
+    return result.output;
+  }
   const faults = result.issues.map(({ path, message }) => {
     const claim = path?.[0].key as string | undefined;
     return `${claim ?? "claims"}: ${message}`;
