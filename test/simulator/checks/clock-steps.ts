@@ -64,14 +64,8 @@ export class ClockSteps {
 
   /** The least and the greatest time that the object may have had between two moments of true time. */
   spanOf(beginMs: number, endMs: number): MsSpan {
-    const steps = this.#steps;
-    const first = this.#lastUntil(beginMs);
-    let least = beginMs + steps[first]!.offsetMs;
-    for (let i = first + 1; i < steps.length && steps[i]!.atMs <= endMs; i++) {
-      least = Math.min(least, steps[i]!.atMs + steps[i]!.offsetMs);
-    }
     const leadMs = this.#leadAt(endMs);
-    return { fromMs: Math.floor(least) - ROUNDING_MS, toMs: Math.ceil(endMs + leadMs) };
+    return { fromMs: earliestIn(this.#steps, beginMs, endMs), toMs: Math.ceil(endMs + leadMs) };
   }
 
   /** By how much the object's time may have been ahead of its clock between two moments, because that went back. */
@@ -125,6 +119,20 @@ export function lastUntil(steps: readonly { readonly atMs: number }[], ms: numbe
     else high = middle - 1;
   }
   return low;
+}
+
+/** The earliest time that a clock may have shown between two moments of true time. @param steps its settings, in the order of time */
+export function earliestIn(
+  steps: readonly { readonly atMs: number; readonly offsetMs: number }[],
+  beginMs: number,
+  endMs: number,
+): number {
+  const first = lastUntil(steps, beginMs);
+  let least = beginMs + steps[first]!.offsetMs;
+  for (let i = first + 1; i < steps.length && steps[i]!.atMs <= endMs; i++) {
+    least = Math.min(least, steps[i]!.atMs + steps[i]!.offsetMs);
+  }
+  return Math.floor(least) - ROUNDING_MS;
 }
 
 /**

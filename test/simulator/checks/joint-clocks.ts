@@ -6,7 +6,7 @@
  * judged together, as if each could have taken over that of any other.
  */
 import type { MsSpan } from "../../support/models/span.ts";
-import { lastUntil, leadAfter, ROUNDING_MS, type ClockSteps } from "./clock-steps.ts";
+import { earliestIn, lastUntil, leadAfter, ROUNDING_MS, type ClockSteps } from "./clock-steps.ts";
 
 /** One of the objects. */
 export interface Member {
@@ -58,13 +58,7 @@ export class JointClocks {
 
   /** The earliest time that a member may have had between two moments of true time. */
   earliestIn(beginMs: number, endMs: number): number {
-    const lows = this.#lows;
-    const first = lastUntil(lows, beginMs);
-    let least = beginMs + lows[first]!.offsetMs;
-    for (let i = first + 1; i < lows.length && lows[i]!.atMs <= endMs; i++) {
-      least = Math.min(least, lows[i]!.atMs + lows[i]!.offsetMs);
-    }
-    return Math.floor(least) - ROUNDING_MS;
+    return earliestIn(this.#lows, beginMs, endMs);
   }
 
   /** The latest time that a member may have had until a moment of true time. */
