@@ -66,7 +66,7 @@ async function tellUntil(
   return toldAtMs;
 }
 
-it("each of many revocations in quick succession is told again, 90 to 95 s after it", async () => {
+it("each of many revocations in quick succession has its second round 90 to 95 s later", async () => {
   const beginMs = 1_000_000;
   vi.useFakeTimers({ now: beginMs });
   const list = makeList();
@@ -87,7 +87,7 @@ it("each of many revocations in quick succession is told again, 90 to 95 s after
   expect(list.revoked.dueAtMs).toBeNull();
 });
 
-it("a change that release 0.4 has stored is told again", async () => {
+it("a change that release 0.4 has stored has its second round", async () => {
   const beginMs = 1_000_000;
   vi.useFakeTimers({ now: beginMs });
   const of04 = { changedAtMs: beginMs, dueAtMs: beginMs, isAgain: false, after: null };

@@ -24,7 +24,7 @@ const TELLING = "revocations:telling";
 
 /** A door that has trusted its list to the end then opens a connection, with which a Hub is listed a moment later. */
 const TELL_AGAIN_MS = REVOCATIONS_TRUSTED_MS + OPENING_MS_MAX + 5000;
-/** Changes that come so soon one after the other are told again together, at the latest so much later than each alone. */
+/** Second rounds begin at multiples of this: changes in quick succession share one. */
 const AGAIN_STEP_MS = 5000;
 /** After a Hub or a Directory that failed. */
 const RETRY_MS = 10_000;
@@ -40,8 +40,8 @@ interface Telling {
   /** All have been told once. */
   readonly isAgain: boolean;
   /**
-   * When all are told again behind that: in order, a moment for the changes of each step. Release 0.4 has none, and tells the last
-   * change again alone.
+   * When the second rounds begin that follow the present round, in order. Release 0.4 stores none: its one second round is for the
+   * last change.
    */
   readonly again?: readonly number[];
   /** The last namespace that was told, in the Directory of the deployment. */
@@ -169,7 +169,7 @@ export class RevokedTokens {
     const before = this.#telling;
     // The alarm rings by another clock, which may be behind: a change must not put off what is due already.
     const dueAtMs = Math.min(before?.dueAtMs ?? Infinity, changedAtMs);
-    // Nor the rounds in which the changes before it are told again.
+    // The second rounds of earlier changes stay as planned.
     const left = before === undefined ? [] : roundsLeft(before);
     const again = withStep(left, changedAtMs + TELL_AGAIN_MS);
     const telling: Telling = { changedAtMs, dueAtMs, isAgain: false, after: null, again };
@@ -184,11 +184,11 @@ export class RevokedTokens {
   }
 }
 
-/** When all are told again behind the round at hand. */
+/** When the second rounds begin that follow the present round. */
 const againOf = ({ again, isAgain, changedAtMs }: Telling): readonly number[] =>
   again ?? (isAgain ? [] : [changedAtMs + TELL_AGAIN_MS]);
 
-/** The same with the round at hand, where that is one of them. */
+/** The same, and the present round where it is a second one. */
 const roundsLeft = (telling: Telling): readonly number[] =>
   telling.isAgain ? [telling.dueAtMs, ...againOf(telling)] : againOf(telling);
 

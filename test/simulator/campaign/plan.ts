@@ -29,7 +29,7 @@ export interface Plan {
   readonly changes: number;
   /** Deployments with another `SHARD_SECRET` by mistake, each of which is set right within minutes. */
   readonly mistakes: number;
-  /** Clients of another namespace, which use records under the same keys. */
+  /** Clients of another namespace, which use records under the same keys, and channels of the same names. */
   readonly neighbours: number;
   readonly workloads: readonly WorkloadName[];
   readonly variables: Readonly<Record<string, string>>;
@@ -192,7 +192,7 @@ export const lossesOf = ({ hasFaults, release, losses }: Plan): number =>
 /** Whether one of them is lost for good in a run. */
 export const losesForGood = (plan: Plan): boolean => plan.acceptsLoss && lossesOf(plan) > 0;
 
-/** Clients of another namespace in a run. How those of release 0.4.0 see to it is left out. */
+/** Clients of another namespace in a run: none where it begins with release 0.4.0, or where data is lost for good. */
 export const neighboursOf = (plan: Plan): number =>
   plan.release === "today" && !losesForGood(plan) ? plan.neighbours : 0;
 

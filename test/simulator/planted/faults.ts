@@ -967,7 +967,7 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 5,
   },
   {
-    name: "a later revocation puts off that an earlier one is told again",
+    name: "a later revocation postpones the second round of an earlier one",
     module: "src/objects/channel/revoked-tokens.ts",
     text: "const left = before === undefined ? [] : roundsLeft(before);",
     planted: "const left: number[] = [];",
