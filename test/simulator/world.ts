@@ -3,11 +3,13 @@
  * the faults cease, every client ends what it has begun, what is left is read, and the checkers judge what was seen.
  */
 import { parseSettings, type Settings } from "../../src/base/settings.ts";
+import type { MsSpan } from "../support/models/span.ts";
 import { AUDIT_MS, Auditor, REST_MS } from "./auditor.ts";
 import { callLines } from "./call-lines.ts";
 import type { ClockHistory } from "./checks/clocks.ts";
 import { checkGoodbyes, isTaken, type Goodbye } from "./checks/goodbyes.ts";
 import { Moments, type Violation } from "./checks/history.ts";
+import { hasLostRelaxed } from "./checks/relaxed-calls.ts";
 import { Random } from "./kernel/random.ts";
 import { Trace } from "./kernel/trace.ts";
 import { VirtualTime } from "./kernel/virtual-time.ts";
@@ -179,6 +181,12 @@ export class World {
   /** What the clocks of objects have shown. */
   get clocks(): ClockHistory {
     return this.witness.facts.clocks;
+  }
+
+  /** Whether an object may have lost what it did for a relaxed call, executed between two moments of true time. */
+  hasLostRelaxed(object: string, executed: MsSpan): boolean {
+    const { commitMsMost } = this.cluster.site.faults;
+    return hasLostRelaxed(this.witness.facts, object, executed, commitMsMost);
   }
 
   /** An isolate of the Worker more. */

@@ -192,6 +192,9 @@ export const lossesOf = ({ hasFaults, release, losses }: Plan): number =>
 /** Whether one of them is lost for good in a run. */
 export const losesForGood = (plan: Plan): boolean => plan.acceptsLoss && lossesOf(plan) > 0;
 
+/** Whether shards answer before the disk has what they answer about. */
+export const isRelaxed = ({ variables }: Plan): boolean => variables["DURABILITY"] === "relaxed";
+
 /** Clients of another namespace in a run: none where it begins with release 0.4.0, or where data is lost for good. */
 export const neighboursOf = (plan: Plan): number =>
   plan.release === "today" && !losesForGood(plan) ? plan.neighbours : 0;

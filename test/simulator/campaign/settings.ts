@@ -17,6 +17,7 @@ const PARTS: Readonly<Record<string, (random: Random) => Drawn>> = {
   holders,
   statistics,
   memory,
+  durability,
 };
 
 /** @returns variables, without those that have their defaults */
@@ -30,6 +31,8 @@ export function drawnSettings(random: Random): Drawn {
   return drawn;
 }
 
+/** Checkers allow more where it is relaxed: a crash may take back what was answered. */
+const RELAXED_SHARE = 0.3;
 const CONNECTIONS = [3, 3, 15];
 /** The share of small Hubs with a high `HUBS_MAX`, so that nearly all connections find room in one. */
 const ROOM_SHARE = 0.5;
@@ -62,4 +65,9 @@ function statistics(random: Random): Drawn {
 /** The least there may be: a client fills it (`workloads/hoard.ts`). */
 function memory(): Drawn {
   return { SHARD_BYTES_MAX: String(1 << 20) };
+}
+
+/** Shards answer before the disk has what they answer about. */
+function durability(random: Random): Drawn {
+  return random.chance(RELAXED_SHARE) ? { DURABILITY: "relaxed" } : {};
 }

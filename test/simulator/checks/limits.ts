@@ -26,6 +26,7 @@ import { refusalViolation } from "./limit-refusals.ts";
 import { withoutRepetitions } from "./limit-repetitions.ts";
 import { emptyTrack, noteInexact, type LimitTrack } from "./limit-track.ts";
 import { type Activity, ObjectTime } from "./object-time.ts";
+import { asFarAsKept } from "./relaxed-calls.ts";
 import { checkReservations } from "./reservations.ts";
 
 /** A limit of one caller: the name and key of it, in any form that is the same throughout a run. */
@@ -90,6 +91,8 @@ export interface LimitTerms {
   readonly mayRefusePart?: (object: string) => boolean;
   /** Whether the object of a key lost writes of relaxed calls that it executed between two moments of true time. */
   readonly hasLostRelaxed: (key: string, executed: MsSpan) => boolean;
+  /** All calls are, whatever they ask for. */
+  readonly areRelaxed?: boolean;
   /**
    * What a refused `limitAll` had charged is given back before it is answered: nothing goes wrong in the run, and shards have room
    * for open charges.
@@ -102,8 +105,9 @@ const DRIFT = 1e-3;
 /** A shard may give back what a refused `limitAll` had charged this much later. */
 const CANCEL_MS = 15_000;
 
-/** @param calls in the order in which they began */
-export function checkLimits(calls: readonly LimitCall[], terms: LimitTerms): Violation[] {
+/** @param made in the order in which they began */
+export function checkLimits(made: readonly LimitCall[], terms: LimitTerms): Violation[] {
+  const calls = terms.areRelaxed === true ? made.map((call) => keptOf(call, terms)) : made;
   const tracks = new Map<string, LimitTrack>();
   const trackOf = (key: string): LimitTrack => {
     let track = tracks.get(key);
@@ -132,6 +136,16 @@ export function checkLimits(calls: readonly LimitCall[], terms: LimitTerms): Vio
   return violations;
 }
 
+/** The call, as far as no crash may have taken back what it did. Units that an isolate has drawn may be lost with their charge. */
+function keptOf(call: LimitCall, { hasLostRelaxed }: LimitTerms): LimitCall {
+  const { operation } = call;
+  const keys =
+    operation.name === "limitAll" ? operation.entries.map(({ key }) => key) : [operation.key];
+  const hasLost = (executed: MsSpan): boolean =>
+    operation.name === "local" || keys.some((key) => hasLostRelaxed(key, executed));
+  return asFarAsKept(call, hasLost);
+}
+
 /** Whether the answer is kept under an idempotency key for certain: a crash may take back a relaxed one. */
 const isKept = ({ operation }: LimitCall): boolean =>
   operation.name === "limit" && operation.isRelaxed !== true;
@@ -139,7 +153,7 @@ const isKept = ({ operation }: LimitCall): boolean =>
 /** The time of each object, by its name. */
 function timesOf(
   calls: readonly LimitCall[],
-  { clocks, objectOf }: LimitTerms,
+  { clocks, objectOf, areRelaxed = false }: LimitTerms,
 ): (object: string) => ObjectTime {
   const times = new Map<string, ObjectTime>();
   const byObject = Map.groupBy(
@@ -152,7 +166,7 @@ function timesOf(
       const executions = byObject.get(object) ?? [];
       const activity: Activity = {
         readings: executions.map(({ span }) => span),
-        rows: executions.filter(({ hasRow }) => hasRow).map(({ span }) => span),
+        rows: areRelaxed ? [] : executions.filter(({ hasRow }) => hasRow).map(({ span }) => span),
       };
       times.set(object, (time = new ObjectTime(clocks, object, activity)));
     }

@@ -27,6 +27,7 @@ import {
 import { isBefore, NEVER } from "./order.ts";
 import { checkSameAnswers, keepsRow } from "./idempotency.ts";
 import { ObjectTime } from "./object-time.ts";
+import { asFarAsKept } from "./relaxed-calls.ts";
 import { linearize, type Linearization, type Stuck } from "./linearize.ts";
 import {
   READS,
@@ -51,6 +52,10 @@ export interface RecordTerms {
   readonly wasFull?: (object: string) => boolean;
   /** What was lost for good of what there was under a key; null where nothing was. */
   readonly lossOf?: (key: string) => Loss | null;
+  /**
+   * Whether an object may have lost what it answered between two moments of true time: given where it answers before that is on disk.
+   */
+  readonly hasLost?: (object: string, answered: MsSpan) => boolean;
 }
 
 /** What there was under a key was lost for good. */
@@ -69,8 +74,9 @@ export interface RecordsVerdict {
   readonly keysReadAtEnd: number;
 }
 
-/** @param calls in the order in which they began */
-export function checkRecords(calls: readonly RecordCall[], terms: RecordTerms): RecordsVerdict {
+/** @param made in the order in which they began */
+export function checkRecords(made: readonly RecordCall[], terms: RecordTerms): RecordsVerdict {
+  const calls = made.map((call) => asFarAsKept(call, lossesFor(call, terms)));
   const violations: Violation[] = [];
   const undecided: string[] = [];
   let keysReadAtEnd = 0;
@@ -91,6 +97,15 @@ export function checkRecords(calls: readonly RecordCall[], terms: RecordTerms): 
     if (isReadAtEnd(ofKey)) keysReadAtEnd++;
   }
   return { violations, undecided, keys: byKey.size, keysReadAtEnd };
+}
+
+/** What a crash may take back of a call: nothing where each answer is on disk before it leaves. */
+function lossesFor(
+  { operation }: RecordCall,
+  { objectOf, hasLost }: RecordTerms,
+): ((answered: MsSpan) => boolean) | null {
+  if (hasLost === undefined) return null;
+  return (answered) => hasLost(objectOf(operation.key), answered);
 }
 
 /**
@@ -129,7 +144,7 @@ const hasRow = (call: RecordCall): boolean =>
 /** The time of each object, by its name. */
 function timesOf(
   calls: readonly RecordCall[],
-  { clocks, objectOf, mayBeStale }: RecordTerms,
+  { clocks, objectOf, mayBeStale, hasLost }: RecordTerms,
 ): (object: string) => ObjectTime {
   const byObject = Map.groupBy(calls.filter(isAnswered), ({ operation }) =>
     objectOf(operation.key),
@@ -142,7 +157,8 @@ function timesOf(
       const readings = answered.filter((call) => mayBeStale?.(object, call) !== true);
       const activity = {
         readings: readings.map(spanOf),
-        rows: answered.filter(hasRow).map(spanOf),
+        // The row of a relaxed call comes later.
+        rows: hasLost === undefined ? answered.filter(hasRow).map(spanOf) : [],
       };
       known.set(object, (time = new ObjectTime(clocks, object, activity)));
     }

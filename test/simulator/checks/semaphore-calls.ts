@@ -1,4 +1,5 @@
 /** Calls on semaphores over all doors, and what a run lets them expect. */
+import type { MsSpan } from "../../support/models/span.ts";
 import type { Call } from "./history.ts";
 
 /** Get and `inspectSemaphore` are both `get`; Dump and SEMAPHORES are both `list`. */
@@ -78,6 +79,6 @@ export interface SemaphoreRules extends HolderTimes {
   /** A shard's memory was full at some time: it may have collected unused semaphores early. */
   wasFull(shard: string): boolean;
   readonly statsIntervalMs: number;
-  /** With relaxed durability: how long what was answered may be undone by a reset. 0 with strict. */
-  readonly undoneWithinMs: number;
+  /** Whether a shard may have lost what it answered between two moments of true time, as it answers before it is on disk. */
+  hasLost(shard: string, answered: MsSpan): boolean;
 }

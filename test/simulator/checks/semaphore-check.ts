@@ -5,7 +5,7 @@
  */
 import { Bounds } from "./bounds.ts";
 import { Durations } from "./durations.ts";
-import { describeCall, isAnswered, type Moment, type Violation } from "./history.ts";
+import { describeCall, isAnswered, spanOf, type Moment, type Violation } from "./history.ts";
 import {
   endOfHolding,
   holdByConnection,
@@ -176,12 +176,9 @@ export class SemaphoreCheck {
     this.#leases.push(lease);
   }
 
-  /** The shard was reset before a relaxed answer can have been on disk. */
+  /** A reset may have taken back what was answered. */
   #isUndone(call: SemaphoreCall): boolean {
-    const { undoneWithinMs } = this.#rules;
-    if (undoneWithinMs === 0 || call.ended === null) return false;
-    const until = { tick: Infinity, ms: call.ended.ms + undoneWithinMs };
-    return this.#facts.wasReset(this.#shard, call.begun, until);
+    return isAnswered(call) && this.#rules.hasLost(this.#shard, spanOf(call));
   }
 
   /** When an answer that changed nothing was true: a stale copy of the shard answers with what was. */

@@ -32,6 +32,8 @@ export interface PlantedFault {
   readonly mistakes?: number;
   /** Clients of another namespace in the run; none unless given. */
   readonly neighbours?: number;
+  /** Shards answer before the disk has what they answer about. */
+  readonly isRelaxed?: boolean;
   /** Requests of the run, where it takes many to see the fault. */
   readonly operations?: number;
   /** Calls at which faults happen often; none unless given. */
@@ -53,6 +55,15 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "if (this.#isStrict && !isRelaxed) void this.#flushNow();",
     workload: "records",
     seed: 5,
+  },
+  {
+    name: "a row of relaxed changes that comes seconds late",
+    module: "src/objects/shard/group-commit.ts",
+    text: "await this.#host.wait(RELAXED_FLUSH_MS);",
+    planted: "await this.#host.wait(100 * RELAXED_FLUSH_MS);",
+    workload: "records",
+    isRelaxed: true,
+    seed: 1,
   },
   {
     name: "a removed record has no tombstone",

@@ -19,5 +19,7 @@ export function* plansFor(fault: PlantedFault, first: number, count: number): Ge
     release: "today",
     hasFaults: fault.isCalm !== true,
   } as const;
-  for (const plan of plansFrom(first, count)) yield { ...plan, ...own };
+  const durability = { DURABILITY: fault.isRelaxed === true ? "relaxed" : "strict" };
+  for (const plan of plansFrom(first, count))
+    yield { ...plan, ...own, variables: { ...plan.variables, ...durability } };
 }

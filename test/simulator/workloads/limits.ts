@@ -16,7 +16,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from "../../../src/ratelimit/strategies.ts";
-import type { Plan } from "../campaign/plan.ts";
+import { isRelaxed, type Plan } from "../campaign/plan.ts";
 import { History, isAnswered, type Violation } from "../checks/history.ts";
 import {
   checkLimits,
@@ -24,7 +24,6 @@ import {
   type LimitOperation,
   type LimitOutcome,
 } from "../checks/limits.ts";
-import { hasLostRelaxed } from "../checks/relaxed-calls.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
@@ -213,7 +212,6 @@ export class Limits implements Workload {
 
   check(world: World): readonly Violation[] {
     const { facts } = world.witness;
-    const { commitMsMost } = world.cluster.site.faults;
     const shardOf = shardsOf(this.#plan);
     const storedKeyOf = (key: string): Uint8Array => bytesOf(limitOf(this.#limits.get(key)!).key);
     const objectOf = (key: string): string => shardOf(Keyspace.throttr, storedKeyOf(key));
@@ -232,8 +230,8 @@ export class Limits implements Workload {
       strategyOf: (key) => this.#limits.get(key)!.strategy,
       idempotencyTtlMs: world.settings.IDEMPOTENCY_TTL_MS,
       mayRefusePart: (object) => this.#plan.release !== "today" || facts.wasFull(object),
-      hasLostRelaxed: (key, executed) =>
-        hasLostRelaxed(facts, objectOf(key), executed, commitMsMost),
+      hasLostRelaxed: (key, executed) => world.hasLostRelaxed(objectOf(key), executed),
+      areRelaxed: isRelaxed(this.#plan),
       returnsAll: !this.#plan.hasFaults && world.sizes.DRAWS_MAX === production.DRAWS_MAX,
     });
   }

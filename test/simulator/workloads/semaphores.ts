@@ -3,7 +3,7 @@
  * client. Holders sleep, are cut, close, and are reset with their Hubs; in the end only leases hold anything.
  */
 import { Keyspace } from "../../../src/wire/keyspace.ts";
-import type { Plan } from "../campaign/plan.ts";
+import { isRelaxed, type Plan } from "../campaign/plan.ts";
 import { History, type Violation } from "../checks/history.ts";
 import { checkHolds, type Hold } from "../checks/holds.ts";
 import { checkSemaphores } from "../checks/semaphores.ts";
@@ -99,14 +99,15 @@ export class Semaphores implements Workload {
   }
 }
 
-function rulesOf(plan: Plan, { settings, witness }: World): SemaphoreRules {
+function rulesOf(plan: Plan, world: World): SemaphoreRules {
+  const { settings, witness } = world;
   const shardOf = shardsOf(plan);
   const { HOLDER_TIMEOUT_MS, YRMCDS_STATS_INTERVAL_MS } = settings;
   return {
     shardOf: (name) => shardOf(Keyspace.semaphores, bytesOf(name)),
     wasFull: (shard) => witness.facts.wasFull(shard),
     statsIntervalMs: YRMCDS_STATS_INTERVAL_MS,
-    undoneWithinMs: 0,
+    hasLost: (shard, answered) => isRelaxed(plan) && world.hasLostRelaxed(shard, answered),
     ...(plan.hasFaults ? { holderTimeoutMs: HOLDER_TIMEOUT_MS, slackMs: SLACK_MS } : AT_ONCE),
   };
 }

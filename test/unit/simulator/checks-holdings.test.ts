@@ -46,6 +46,7 @@ import type {
   SemaphoreOutcome,
   SemaphoreRules,
 } from "../../simulator/checks/semaphore-calls.ts";
+import type { MsSpan } from "../../support/models/span.ts";
 import { checkSemaphores } from "../../simulator/checks/semaphores.ts";
 import { Facts, type ObjectCall } from "../../simulator/checks/facts.ts";
 
@@ -92,7 +93,7 @@ describe("the checker of semaphores", () => {
     shardOf: () => SHARD,
     wasFull: () => false,
     statsIntervalMs: 1e9,
-    undoneWithinMs: 0,
+    hasLost: () => false,
     holderTimeoutMs: HOLDER_TIMEOUT_MS,
     slackMs: 100,
   };
@@ -511,14 +512,15 @@ describe("the checker of semaphores", () => {
     expect(check([acquire(1, 10), acquire(2, 50)], facts)).toContain("was granted 1 of at most 1");
   });
 
-  it("lets a reset undo relaxed answers of its last milliseconds only", () => {
+  it("lets a reset undo what was answered before it was on disk, and nothing else", () => {
     const facts = factsOf();
     facts.addLife(SHARD, { begun: at(0), ended: at(40), isReset: true });
     facts.addLife(SHARD, { begun: at(60), ended: null, isReset: false });
     const steps = [acquire(1, 10), get(70, 0)];
-    expect(check(steps, facts, { undoneWithinMs: 50 })).toBe("");
+    const lostUntil = (ms: number) => (_: string, answered: MsSpan) => answered.toMs < ms;
+    expect(check(steps, facts, { hasLost: lostUntil(40) })).toBe("");
     expect(check(steps, facts)).toContain("told that 0 are in use");
-    expect(check(steps, facts, { undoneWithinMs: 20 })).toContain("told that 0 are in use");
+    expect(check(steps, facts, { hasLost: lostUntil(10) })).toContain("told that 0 are in use");
   });
 
   const list = (

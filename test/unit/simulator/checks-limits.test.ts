@@ -20,6 +20,7 @@ import { Facts } from "../../simulator/checks/facts.ts";
 import { hasLostRelaxed } from "../../simulator/checks/relaxed-calls.ts";
 import { Random } from "../../simulator/kernel/random.ts";
 import { ReservingShard } from "../../support/rate-limits/reserving-shard.ts";
+import type { MsSpan } from "../../support/models/span.ts";
 import { forge, type ForgedCall } from "../../support/simulator/forge.ts";
 
 const seed = inject("seed");
@@ -552,6 +553,15 @@ describe("a bucket", () => {
     expect(messagesOf(BUCKET, calls, { hasLostRelaxed: (_, { fromMs }) => fromMs > 5 })).toEqual(
       [],
     );
+  });
+
+  it("where all calls are relaxed, each one counts unless a crash took it back", () => {
+    const calls = [...grants(10, 0), ...grants(1, 30)];
+    const areRelaxed = { areRelaxed: true };
+    expect(messagesOf(BUCKET, calls, areRelaxed)).toHaveLength(1);
+    const hasLostRelaxed = (_: string, { fromMs }: MsSpan): boolean => fromMs > 5 && fromMs < 20;
+    expect(messagesOf(BUCKET, calls, { ...areRelaxed, hasLostRelaxed })).toEqual([]);
+    expect(messagesOf(BUCKET, calls, { hasLostRelaxed })).toHaveLength(1);
   });
 
   describe("whose shard was reset after a relaxed grant", () => {

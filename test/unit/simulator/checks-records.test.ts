@@ -840,6 +840,38 @@ describe("data of a shard that is lost for good", () => {
   });
 });
 
+describe("a shard that answers before the disk has what it answers about", () => {
+  const absent: RecordAnswer = { success: false, record: null };
+  /** What it answered from 5 to 10 ms was taken back at 10 ms. */
+  const judgeRelaxed = (calls: readonly Forged[]) =>
+    judge(calls, { ...termsOf(), hasLost: (_, { toMs }) => toMs > 5 && toMs < 10 }).violations;
+  const calls = [
+    call(0, 1, insert(5n), ok),
+    call(6, 7, change("patch", 7n), ok),
+    call(8, 9, query, at(7n)),
+  ];
+
+  it("may have lost the last writes, which others have seen", () => {
+    expect(judgeRelaxed([...calls, call(12, 13, query, at(5n))])).toEqual([]);
+    expect(judgeRelaxed([...calls, call(12, 13, query, at(7n))])).toEqual([]);
+  });
+
+  it("has lost nothing else, and what was lost does not come back", () => {
+    expect(judgeRelaxed([...calls, call(12, 13, query, absent)])).toMatchObject([
+      { promise: "Durable before the reply" },
+    ]);
+    const returned = [call(12, 13, query, at(5n)), call(14, 15, query, at(7n))];
+    expect(judgeRelaxed([...calls, ...returned])).toMatchObject([{ subject: key }]);
+  });
+
+  it("may have lost the answer that it keeps under an idempotency key", () => {
+    const again = [call(6, 7, add(5n, "a"), at(5n)), call(12, 13, add(5n, "a"), at(6n))];
+    const between = call(10, 11, insert(1n), ok);
+    expect(judgeRelaxed([again[0]!, between, again[1]!])).toEqual([]);
+    expect(judge([again[0]!, between, again[1]!]).violations).not.toEqual([]);
+  });
+});
+
 describe("writes that were sent before the end of a connection", () => {
   const ended = { connection: 3 };
   const judgeTaken = (calls: readonly Forged[]) =>

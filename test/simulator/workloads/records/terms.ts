@@ -1,7 +1,7 @@
 /** What the checker of records needs to know of a run. */
 import { isIn } from "../../../../src/wire/range.ts";
 import { Keyspace } from "../../../../src/wire/keyspace.ts";
-import type { Plan } from "../../campaign/plan.ts";
+import { isRelaxed, type Plan } from "../../campaign/plan.ts";
 import type { RecordCall, RecordTerms } from "../../checks/records.ts";
 import type { World } from "../../world.ts";
 import { hashesOf, shardsOf } from "../shards.ts";
@@ -27,6 +27,7 @@ export function recordTermsOf(world: World, plan: Plan, namespace: string): Reco
       ended !== null && facts.staleSince(object, begun, ended) !== begun,
     hasTaken: (connection) => world.hasTaken(connection),
     wasFull: (object) => facts.wasFull(object),
+    ...(isRelaxed(plan) ? { hasLost: world.hasLostRelaxed.bind(world) } : {}),
     lossOf: (key) => {
       if (lost === null) return null;
       const hash = hashOf(key);
