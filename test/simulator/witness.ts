@@ -10,6 +10,7 @@ import type { UnreadSpan } from "./checks/tokens.ts";
 import { Facts, type Connection, type Ending, type ObjectCall } from "./checks/facts.ts";
 import type { Failures } from "./failures.ts";
 import { FaultCounts } from "./faults/counts.ts";
+import { SLOW_MS } from "./faults/seeded.ts";
 import type { Life } from "./platform/life.ts";
 import type { RunningLife } from "./platform/running-life.ts";
 import type { SocketEnd } from "./platform/net/socket-end.ts";
@@ -32,6 +33,9 @@ const DATA_MISSING = "shard_data_missing";
 /** The call by which a door reads which tokens are revoked, and how long it waits: docs/operations.md. */
 const READ_REVOKED = "revokedTokens";
 const READ_TIMEOUT_MS = 2000;
+
+/** How long the answer of an object is on its way, and until its caller's next turn, at most. */
+const ANSWER_MS_MAX = SLOW_MS + 1000;
 
 /** The event with which a shard says that it has refused records, as it has no room. */
 const SHARD_FULL = "shard_full";
@@ -92,6 +96,8 @@ export class Witness implements Watcher {
   readonly alarms = new AlarmCounts();
   /** Names of shards whose database has vanished. */
   readonly missing = new Set<string>();
+  /** Until when others may say so of one whose database is back: the answer that told them was on its way. In true time. */
+  readonly #saidMissingUntilMs = new Map<string, number>();
   /** The data of a shard that does not come back. */
   lost: LostData | null = null;
   /** Shards have said that data is gone which is there. */
@@ -255,11 +261,18 @@ export class Witness implements Watcher {
     }
   }
 
+  /** The database of a shard is there again. */
+  noteBack(shard: string): void {
+    this.missing.delete(shard);
+    this.#saidMissingUntilMs.set(shard, this.#moments.now().ms + ANSWER_MS_MAX);
+  }
+
   #noteMissing(name: string, text: string): void {
     const { event, shard } = JSON.parse(text) as { event: string; shard: string };
     if (event !== DATA_MISSING) return;
     this.refusals.add("refused", DATA_MISSING);
-    if (this.missing.has(shard)) return;
+    const saidUntilMs = this.#saidMissingUntilMs.get(shard) ?? -Infinity;
+    if (this.missing.has(shard) || this.#moments.now().ms <= saidUntilMs) return;
     const message = `says that data is missing, and it is there: ${text}`;
     this.falseAlarms.push({ promise: "Logs", subject: name, message });
   }

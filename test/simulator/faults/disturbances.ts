@@ -207,7 +207,7 @@ export class Disturbances {
     const putBack = object.loseData();
     time.after(random.skewed(MISSING_MS.least, MISSING_MS.most), () => {
       putBack();
-      witness.missing.delete(object.name);
+      witness.noteBack(object.name);
     });
     return `Shard ${object.name}`;
   }
