@@ -131,6 +131,13 @@ export class Facts {
     return this.membersOf(object).flatMap((member) => this.#lives.get(member) ?? []);
   }
 
+  /** Lives of the object that overlap the time between two moments. */
+  livesBetween(object: string, from: Moment, to: Moment): readonly LifeSpan[] {
+    return this.livesOf(object).filter(
+      ({ begun, ended }) => isBefore(begun, to) && (ended === null || isBefore(from, ended)),
+    );
+  }
+
   /** The object was reset between two moments. */
   wasReset(object: string, from: Moment, to: Moment): boolean {
     return this.livesOf(object).some(

@@ -57,6 +57,22 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 5,
   },
   {
+    name: "stored counts are added up from row to row",
+    module: "src/engine/stored-counts.ts",
+    text: "const more = view.getFloat64(at + 1, true) - (this.#stored[index] ?? Infinity);",
+    planted: "const more = index in this.#stored ? view.getFloat64(at + 1, true) : 0;",
+    workload: "records",
+    seed: 2,
+  },
+  {
+    name: "a read counts as a write",
+    module: "src/engine/records.ts",
+    text: "countRead(segment.arena, segment.usageAt(this.slot));",
+    planted: "countWrite(segment.arena, segment.usageAt(this.slot));",
+    workload: "records",
+    seed: 1,
+  },
+  {
     name: "a row of relaxed changes that comes seconds late",
     module: "src/objects/shard/group-commit.ts",
     text: "await this.#host.wait(RELAXED_FLUSH_MS);",

@@ -14,6 +14,7 @@ import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { longestPauseMs } from "./client.ts";
+import { CountedUser } from "./counts/user.ts";
 import { SETTLED_MS } from "./give-up.ts";
 import { walksFor, type Walk } from "./listings/walks.ts";
 import { getJson, getText, PortWay, resultOf, type Failed } from "./listings/ways.ts";
@@ -42,12 +43,15 @@ export class Counts implements Workload {
   readonly #samples: CountSample[] = [];
   readonly #sums: CountedSum[] = [];
   readonly #plan: Plan;
+  readonly #user: CountedUser;
 
   constructor(plan: Plan) {
     this.#plan = plan;
+    this.#user = new CountedUser(plan);
   }
 
   start(world: World): void {
+    this.#user.start(world);
     world.start("reader of counts", async (life) => {
       const random = world.random.fork(life.name);
       while (!world.isClosing) {
@@ -125,6 +129,7 @@ export class Counts implements Workload {
     if (shards.some((shard) => shard.isUnreachable || shard.isSplitting)) return false;
     // What shards have reported is as old as that.
     if (shards.every((shard) => !shard.isUnreachable && shard.reportedAtMs === null)) {
+      await this.#user.noteTotal(requests.byName["stat"]?.total ?? 0, world, life, random);
       this.#add("counters of the overview", records.counters, before.counters, after.counters);
       this.#add("buffers of the overview", records.buffers, before.buffers, after.buffers);
       this.#add("bytes of the overview", records.bufferBytes, before.bytes, after.bytes);
@@ -147,7 +152,8 @@ export class Counts implements Workload {
     this.#sums.push({ what, told, before, after });
   }
 
-  check({ witness: { facts, unstored } }: World): readonly Violation[] {
+  check(world: World): readonly Violation[] {
+    const { facts, unstored } = world.witness;
     return [
       ...checkTotals(this.#samples, {
         mayBeStale: ({ shard, begun, ended }) =>
@@ -158,6 +164,7 @@ export class Counts implements Workload {
         hasLost: (shard) => isRelaxed(this.#plan) || unstored.has(`default/${shard}`),
       }),
       ...checkSums(this.#sums),
+      ...this.#user.check(world),
     ];
   }
 }
