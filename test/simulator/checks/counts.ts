@@ -2,7 +2,7 @@
  * Counts: totals that a shard tells never go down while it lives, those that a scrape has shown not even when it restarts
  * (docs/metrics.md), and sums of what is there are those that a listing finds.
  */
-import type { Moment, Violation } from "./history.ts";
+import { isAnswered, type Call, type Moment, type Violation } from "./history.ts";
 import { describeMoment } from "./order.ts";
 
 /** What a shard was told to have counted. */
@@ -73,3 +73,20 @@ export const checkSums = (sums: readonly CountedSum[]): Violation[] =>
       subject: what,
       message: `are ${told}, but listings found ${before} before, and ${after} behind that`,
     }));
+
+/**
+ * The total of requests of one kind, of which these are all: it has each of them once at most.
+ *
+ * @param isCounted whether it certainly has a call that was answered
+ */
+export function checkRequests<Made extends Call<unknown, unknown>>(
+  kind: string,
+  told: number,
+  calls: readonly Made[],
+  isCounted: (call: Made) => boolean,
+): Violation[] {
+  const least = calls.filter((call) => isAnswered(call) && isCounted(call)).length;
+  if (told >= least && told <= calls.length) return [];
+  const message = `${told} in all, but ${least} to ${calls.length} were made`;
+  return [{ promise: PROMISE, subject: `requests of ${kind}`, message }];
+}

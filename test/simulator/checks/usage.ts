@@ -133,24 +133,3 @@ function countsOf(
 
 const endOf = (call: UsageCall): Moment =>
   isAnswered(call) ? call.ended : (call.settled ?? NEVER);
-
-/**
- * The total of requests of one type, which one client alone has made: each counts once at most, and counts if it was answered by an object
- * that still runs.
- */
-export function checkTotal(
-  told: number,
-  calls: readonly UsageCall[],
-  at: UsageCall,
-  terms: UsageTerms,
-): Violation[] {
-  const made = calls.filter(({ operation }) => operation.name === at.operation.name);
-  const least = made.filter((call) => {
-    const { key } = call.operation;
-    if (!isAnswered(call) || terms.mayBeStale(key, call)) return false;
-    return isBefore(terms.countingSince(key, at)[1], call.begun);
-  }).length;
-  if (told >= least && told <= made.length) return [];
-  const message = `${told} in all, but ${least} to ${made.length} were made`;
-  return [{ promise: PROMISE, subject: `requests of ${at.operation.name}`, message }];
-}

@@ -65,6 +65,23 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 2,
   },
   {
+    name: "what a Hub has reported counts again when its last connection ends",
+    module: "src/objects/channel/directory-counts.ts",
+    text: "this.#hubs.get(hub)?.delete(last.sinceMs);",
+    planted: "",
+    workload: "channels",
+    seed: 2,
+  },
+  {
+    name: "the counts of a Hub are lost with its last connection",
+    module: "src/objects/channel/directory-counts.ts",
+    text: "this.#retired.absorb(figures, presentMs());",
+    planted: "",
+    workload: "channels",
+    isCalm: true,
+    seed: 7,
+  },
+  {
     name: "a read counts as a write",
     module: "src/engine/records.ts",
     text: "countRead(segment.arena, segment.usageAt(this.slot));",

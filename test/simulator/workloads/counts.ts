@@ -14,6 +14,7 @@ import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { longestPauseMs } from "./client.ts";
+import { CountedCaller } from "./counts/caller.ts";
 import { CountedUser } from "./counts/user.ts";
 import { SETTLED_MS } from "./give-up.ts";
 import { walksFor, type Walk } from "./listings/walks.ts";
@@ -44,6 +45,7 @@ export class Counts implements Workload {
   readonly #sums: CountedSum[] = [];
   readonly #plan: Plan;
   readonly #user: CountedUser;
+  readonly #caller = new CountedCaller();
 
   constructor(plan: Plan) {
     this.#plan = plan;
@@ -52,6 +54,7 @@ export class Counts implements Workload {
 
   start(world: World): void {
     this.#user.start(world);
+    this.#caller.start(world);
     world.start("reader of counts", async (life) => {
       const random = world.random.fork(life.name);
       while (!world.isClosing) {
@@ -130,6 +133,7 @@ export class Counts implements Workload {
     // What shards have reported is as old as that.
     if (shards.every((shard) => !shard.isUnreachable && shard.reportedAtMs === null)) {
       await this.#user.noteTotal(requests.byName["stat"]?.total ?? 0, world, life, random);
+      this.#caller.total = requests.byName["event"]?.total ?? 0;
       this.#add("counters of the overview", records.counters, before.counters, after.counters);
       this.#add("buffers of the overview", records.buffers, before.buffers, after.buffers);
       this.#add("bytes of the overview", records.bufferBytes, before.bytes, after.bytes);
@@ -165,6 +169,7 @@ export class Counts implements Workload {
       }),
       ...checkSums(this.#sums),
       ...this.#user.check(world),
+      ...this.#caller.check(world),
     ];
   }
 }

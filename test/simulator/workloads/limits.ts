@@ -28,14 +28,14 @@ import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { startClients, type Client } from "./client.ts";
+import { PORTS } from "./every-port.ts";
 import { giveUp } from "./give-up.ts";
 import type { Port } from "./port.ts";
-import { bindingPort, httpPort } from "./ports.ts";
+import { httpPort } from "./ports.ts";
 import { bytesOf } from "./records/commands.ts";
 import { shardsOf, splitsOf } from "./shards.ts";
 import { LOCAL_STRATEGIES, LocalCaller } from "./limits/local.ts";
 import { outcomeOf } from "./limits/outcome.ts";
-import { gatewayPort, tcpPort, webSocketPort } from "./socket-port.ts";
 
 /** Small, so that they are used up, and recover, again and again. */
 const STRATEGIES: readonly LimitStrategy[] = [
@@ -56,7 +56,6 @@ const STRATEGIES: readonly LimitStrategy[] = [
   }),
 ];
 const KEYS_MOST = 4;
-const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];
 const AGAIN_MOST = 3;
 const ONCE_SHARE = 0.2;
 /** Of calls that may be repeated: sent again though their answer came. */

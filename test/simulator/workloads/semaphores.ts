@@ -16,9 +16,10 @@ import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { pause, startClients, type Client } from "./client.ts";
+import { PORTS } from "./every-port.ts";
 import { Pipe } from "./pipe.ts";
 import type { Port } from "./port.ts";
-import { bindingPort, httpPort } from "./ports.ts";
+import { httpPort } from "./ports.ts";
 import type { Told } from "./semaphores/leases.ts";
 import { PackageHolder } from "./semaphores/package-holder.ts";
 import { outcomeOfYrmcds, yrmcdsRequest } from "./semaphores/yrmcds.ts";
@@ -26,7 +27,6 @@ import { bytesOf } from "./records/commands.ts";
 import { Calls } from "./semaphores/calls.ts";
 import { leaseIdOf, maximumOf, nameOf, NAMES, PREFIX } from "./semaphores/choice.ts";
 import { shardsOf } from "./shards.ts";
-import { gatewayPort, tcpPort, webSocketPort } from "./socket-port.ts";
 import { YRMCDS, type WireKind } from "./wire.ts";
 
 const LEASE_MS = { least: 50, most: 120_000 };
@@ -38,7 +38,6 @@ const DESTROY_SHARE = 0.03;
 const WIRES: readonly WireKind[] = ["websocket", "tcp", "gateway"];
 /** Of the holders by leases: those that use the package's client. */
 const PACKAGE_SHARE = 0.4;
-const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];
 /** How late alarms, calls and restarts of a run may let the end of a holder be. */
 const SLACK_MS = 240_000;
 /** Where nothing goes wrong, a connection that ends releases what it holds at once: as soon as calls have told of it. */

@@ -1,6 +1,12 @@
 /** Counts that go down, and sums that listings contradict, are found. */
 import { describe, expect, it } from "vitest";
-import { checkSums, checkTotals, type CountSample } from "../../simulator/checks/counts.ts";
+import {
+  checkRequests,
+  checkSums,
+  checkTotals,
+  type CountSample,
+} from "../../simulator/checks/counts.ts";
+import { forge } from "../../support/simulator/forge.ts";
 
 const NOTHING = { mayBeStale: () => false, hasStarted: () => false, hasLost: () => false };
 
@@ -68,5 +74,26 @@ describe("sums", () => {
 
   it.each([2, 6])("may not be %d between listings of 5 and 3", (told) => {
     expect(checkSums([{ what: "counters", told, before: 5, after: 3 }])).toHaveLength(1);
+  });
+});
+
+describe("the total of requests of one kind", () => {
+  const made = forge<string, string>([
+    { operation: "stat", begunMs: 10, endedMs: 11, outcome: "told" },
+    { operation: "stat", begunMs: 20, endedMs: 21, outcome: "told" },
+    { operation: "stat", begunMs: 30, endedMs: 31, outcome: "unknown" },
+    { operation: "stat", begunMs: 40, endedMs: 41, outcome: "refused" },
+  ]);
+
+  it("has each that was answered, may have the others, and has none twice", () => {
+    const found = [1, 2, 3, 4, 5].map((told) => checkRequests("stat", told, made, () => true));
+    expect(found.map(({ length }) => length)).toEqual([1, 0, 0, 0, 1]);
+    expect(found[4]).toMatchObject([{ promise: "Counts", subject: "requests of stat" }]);
+  });
+
+  it("may lack those that were counted before a reset", () => {
+    const isCounted = ({ begun }: (typeof made)[number]): boolean => begun.ms > 15;
+    const found = [0, 1, 4].map((told) => checkRequests("stat", told, made, isCounted).length);
+    expect(found).toEqual([1, 0, 0]);
   });
 });

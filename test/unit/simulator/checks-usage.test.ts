@@ -3,7 +3,6 @@ import { describe, expect, it } from "vitest";
 import type { Moment } from "../../simulator/checks/history.ts";
 import { beforeMs } from "../../simulator/checks/order.ts";
 import {
-  checkTotal,
   checkUsage,
   type UsageOperation,
   type UsageOutcome,
@@ -112,21 +111,5 @@ describe("the usage of a record", () => {
     expect(judge([...used, call(50, "stat", { success: false })])).toEqual([
       expect.stringContaining("found no record"),
     ]);
-  });
-});
-
-describe("the total of requests", () => {
-  const made = [stat(10, 0, 0), stat(20, 0, 0), call(30, "stat", "unknown"), stat(40, 0, 0)];
-  const total = (told: number, terms: Partial<UsageTerms> = {}): number => {
-    const calls = forge(made);
-    return checkTotal(told, calls, calls.at(-1)!, { ...TERMS, ...terms }).length;
-  };
-
-  it("has each one that was answered, and may have the others", () => {
-    expect([2, 3, 4, 5].map((told) => total(told))).toEqual([1, 0, 0, 1]);
-  });
-
-  it("may lack those that an object counted before its last start", () => {
-    expect([0, 1, 2, 4, 5].map((told) => total(told, since(15, 15)))).toEqual([1, 1, 0, 0, 1]);
   });
 });

@@ -14,9 +14,9 @@ import { SimRequest, type SimResponse } from "../../platform/net/messages.ts";
 import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
 import { clientOf } from "../package.ts";
+import { PORTS } from "../every-port.ts";
 import type { Answer, Port } from "../port.ts";
-import { bindingPort, doorTo, httpPort, isOpenForMany, SERVER } from "../ports.ts";
-import { gatewayPort, tcpPort, webSocketPort } from "../socket-port.ts";
+import { doorTo, isOpenForMany, SERVER } from "../ports.ts";
 
 /** Calls that list, and those that change what is listed. */
 export type CallName =
@@ -145,7 +145,6 @@ class ClientWay implements Way {
   }
 }
 
-const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];
 const CLIENT_SHARE = 0.2;
 
 export const portWay = (world: World, life: RunningLife, random: Random): PortWay =>

@@ -1,0 +1,94 @@
+/**
+ * A client that alone sends EVENT, which no shard sees: the Hub of its connection counts it, or the Directory, for a door. It comes by one
+ * way after the other, so that Hubs lose their last connections, and counts are handed on.
+ */
+import { RequestType } from "../../../../src/wire/throttr/request-types.ts";
+import type { Operation } from "../../../../src/wire/edge/operation.ts";
+import { checkRequests } from "../../checks/counts.ts";
+import { History, isAnswered, type Call, type Violation } from "../../checks/history.ts";
+import { afterMs } from "../../checks/order.ts";
+import type { World } from "../../world.ts";
+import { longestPauseMs } from "../client.ts";
+import { giveUp } from "../give-up.ts";
+import type { Port } from "../port.ts";
+import { PORTS } from "../every-port.ts";
+
+type EventCall = Call<"event", { readonly isRefused: boolean }>;
+
+const PAUSE_MS = { least: 200, most: 60_000 };
+const AT_ONCE_MOST = 12;
+/** How often it goes on by another way. */
+const CHANGE_SHARE = 0.15;
+/** A Hub tells the Directory once a minute what it has counted: a reset, or sleep, loses what came since. */
+const REPORTED_MS = 65_000;
+
+/** An empty message to a channel without a name. Nobody may push but the server: it is refused. */
+const EVENT: Operation<boolean> = {
+  type: RequestType.event,
+  frame: new Uint8Array([RequestType.event, ...new Uint8Array(9)]),
+  isRead: false,
+  isRepeatable: false,
+  replyLength: (_bytes, at, end) => (at < end ? 1 : 0),
+  read: (reply) => reply[0] === 0,
+};
+
+export class CountedCaller {
+  #history!: History<"event", { readonly isRefused: boolean }>;
+  /** How many the server says in the end; null where it was not asked. */
+  total: number | null = null;
+
+  start(world: World): void {
+    this.#history = new History(world.moments);
+    world.start("caller that is counted", async (life) => {
+      const random = world.random.fork(life.name);
+      const open = (): Port => random.pick(PORTS)(world, life, random);
+      let port = open();
+      while (!world.isClosing) {
+        const mostMs = Math.min(longestPauseMs(PAUSE_MS.most, world), world.durationMs);
+        await life.settled(random.skewed(PAUSE_MS.least, mostMs), "pause", () => {});
+        if (random.chance(CHANGE_SHARE)) {
+          port.close();
+          port = open();
+        }
+        await this.#send(world, port, 1 + Math.floor(random.skewed(0.1, AT_ONCE_MOST)));
+      }
+      port.close();
+    });
+  }
+
+  async #send(world: World, port: Port, count: number): Promise<void> {
+    const history = this.#history;
+    const { door, connection } = port;
+    world.operations += count;
+    const calls = Array.from({ length: count }, () =>
+      history.begin({ client: 0, door, connection, operation: "event" }),
+    );
+    const answers = await port.exchange(calls.map(() => EVENT));
+    for (const [i, call] of calls.entries()) {
+      const answer = answers[i]!;
+      if (answer.kind === "reply") history.end(call, { isRefused: EVENT.read(answer.reply) });
+      else if (answer.kind === "refused") history.end(call, "refused");
+      else giveUp(world, history, call);
+    }
+  }
+
+  check(world: World): readonly Violation[] {
+    const { calls } = this.#history;
+    const applied = calls.filter((call) => isAnswered(call) && !call.outcome.isRefused);
+    const violations = applied.map(() => ({
+      promise: "Order per key",
+      subject: "EVENT",
+      message: "a client could push, which the server alone may",
+    }));
+    if (this.total === null) return violations;
+    const isCounted = (call: EventCall): boolean => world.isCalm && isReported(call, world);
+    return [...violations, ...checkRequests("event", this.total, calls, isCounted)];
+  }
+}
+
+/** Where nothing goes wrong: whether the Directory knows of it, or the Hub of its connection still does. */
+function isReported({ connection, begun, ended }: EventCall, world: World): boolean {
+  const { facts } = world.witness;
+  const hub = facts.connections.get(connection!)?.hub;
+  return hub === undefined || !facts.wasAway(hub, begun, afterMs(ended!.ms + REPORTED_MS));
+}
