@@ -18,6 +18,9 @@ type ValuesIn = (atFirst: Settings) => readonly number[];
 const VALUES: Readonly<Partial<Record<keyof Settings, ValuesIn>>> = {
   HUBS_MAX: () => [1, 2, 3, 4],
   REPLAY_MESSAGES_MAX: () => [0, 1, 5, 50],
+  HOLDER_TIMEOUT_MS: () => [3000, 15_000, 60_000],
+  // Where Hubs are large none is full.
+  HUB_CONNECTIONS_MAX: ({ HUB_CONNECTIONS_MAX: most }) => (most <= 15 ? [3, 15, 60] : []),
   SHARDS: () => [1, 2, 3, 4, 5, 6, 7, 8],
   SHARDS_MAX: (atFirst) => (canSplit(atFirst) ? [1, 2, 16, 64] : []),
   SPLIT_CALLS_PER_SECOND: (atFirst) => (canSplit(atFirst) ? [0, 1, 2, 400] : []),

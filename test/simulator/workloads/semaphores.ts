@@ -66,7 +66,7 @@ export class Semaphores implements Workload {
 
   /** When the holders of all connections that have ended must have been found out, nothing but leases is held. */
   async finish(world: World, life: RunningLife): Promise<void> {
-    const { HOLDER_TIMEOUT_MS } = world.settings;
+    const { HOLDER_TIMEOUT_MS } = world.settingsMost;
     await life.settled(HOLDER_TIMEOUT_MS + SLACK_MS, "rest", () => {});
     for (const call of this.#history.calls) {
       if (call.outcome === "unknown" && call.settled === null) this.#history.settle(call);
@@ -99,9 +99,9 @@ export class Semaphores implements Workload {
 }
 
 function rulesOf(plan: Plan, world: World): SemaphoreRules {
-  const { settings, witness } = world;
+  const { settingsMost, witness } = world;
   const shardOf = shardsOf(plan);
-  const { HOLDER_TIMEOUT_MS, YRMCDS_STATS_INTERVAL_MS } = settings;
+  const { HOLDER_TIMEOUT_MS, YRMCDS_STATS_INTERVAL_MS } = settingsMost;
   return {
     shardOf: (name) => shardOf(Keyspace.semaphores, bytesOf(name)),
     wasFull: (shard) => witness.facts.wasFull(shard),
