@@ -69,14 +69,18 @@ export class DoorTally {
     );
   }
 
-  /** Hands the counts over. If that fails they are added back, and the next flush carries them. */
+  /**
+   * Hands the counts over. If that fails they are lost, as the Directory may have added them, and nothing counts twice. One that
+   * was overloaded has not seen them: the next flush carries them.
+   */
   async #flush(env: Environment): Promise<void> {
     const figures = this.tally.release(presentMs());
     if (figures.every((count) => count === 0) || !hasDirectory(env)) return;
     try {
       await directoryStub(env, this.#namespace).absorb(figures);
     } catch (error) {
-      this.tally.absorb(figures, presentMs());
+      if ((error as { overloaded?: boolean }).overloaded === true)
+        this.tally.absorb(figures, presentMs());
       throw error;
     }
   }

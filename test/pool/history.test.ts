@@ -269,6 +269,79 @@ describe("the last hour", () => {
     expect((await history()).minutes.map(({ requests }) => requests)).toEqual([5, 3]);
   });
 
+  describe("the last words of a life of a Hub", () => {
+    const reportOf = (sinceMs: number, count: number) => {
+      const tally = new Tally();
+      tally.add(RequestType.whoami, count, count);
+      const atMs = Math.floor(clock!.ms / MINUTE_MS) * MINUTE_MS;
+      const minutes = [{ atMs, sums: sumsOf(count), limits: [] }];
+      return {
+        figures: tally.figures(clock!.ms),
+        report: { sinceMs, base: sumsOf(0), minutes },
+        counts: new StoredCounts(tally, null, true).takeAll(clock!.ms),
+      };
+    };
+
+    async function newHub() {
+      const { ns, overview } = await newSpace();
+      const hub = `${ns}/XXX/0`;
+      const directory = (): DurableObjectStub<Directory> => directoryOf(ns);
+      return {
+        directory,
+        report: async (sinceMs: number, count: number): Promise<void> => {
+          const { report, counts } = reportOf(sinceMs, count);
+          await directory().report(hub, report, counts);
+        },
+        retire: async (sinceMs: number, count: number): Promise<void> => {
+          await directory().retire(hub, reportOf(sinceMs, count).figures, {
+            sinceMs,
+            report: null,
+          });
+        },
+        total: async (): Promise<number> =>
+          (await overview()).requests.byName["whoami"]?.total ?? 0,
+      };
+    }
+
+    it("count once where they come behind those of the next life", async () => {
+      const { report, retire, total } = await newHub();
+      await report(1000, 10);
+      await retire(2000, 5);
+      await retire(1000, 12);
+      expect(await total()).toBe(17);
+    });
+
+    it("leave alone what the next life has reported before they came", async () => {
+      const { report, retire, total } = await newHub();
+      await report(2000, 5);
+      await retire(1000, 12);
+      expect(await total()).toBe(17);
+      await report(2000, 6);
+      expect(await total()).toBe(18);
+      await retire(2000, 7);
+      expect(await total()).toBe(19);
+    });
+
+    it("do not count where two later lives have reported, and what this one had reported was taken over", async () => {
+      const { report, retire, total } = await newHub();
+      for (const sinceMs of [1000, 2000, 3000]) await report(sinceMs, 10);
+      expect(await total()).toBe(30);
+      await retire(1000, 12);
+      expect(await total()).toBe(30);
+    });
+
+    it("make a report of it that comes later count for nothing, also behind a restart of the Directory", async () => {
+      const { directory, report, retire, total } = await newHub();
+      await report(1000, 10);
+      await retire(1000, 12);
+      await scheduler.wait(RESTED_MS);
+      await evictAllDurableObjects();
+      await report(1000, 11);
+      expect(await total()).toBe(12);
+      expect(await directory().hubs()).toEqual([]);
+    }, 30_000);
+  });
+
   it("a Hub that was started again is counted once where the report of its earlier life arrives late", async () => {
     const { ns, overview, history } = await newSpace();
     const report = async (sinceMs: number, before: number, count: number): Promise<void> => {

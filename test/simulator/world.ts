@@ -183,6 +183,12 @@ export class World {
     return this.witness.facts.clocks;
   }
 
+  /** How long answers are kept under idempotency keys, at least and at most. */
+  get answersKept(): MsSpan {
+    const [least, most] = [this.settingsLeast, this.settingsMost];
+    return { fromMs: least.IDEMPOTENCY_TTL_MS, toMs: most.IDEMPOTENCY_TTL_MS };
+  }
+
   /** Whether an object may have lost what it did for a relaxed call, executed between two moments of true time. */
   hasLostRelaxed(object: string, executed: MsSpan): boolean {
     const { commitMsMost } = this.cluster.site.faults;

@@ -21,6 +21,8 @@ const KEY = "counts";
 const VERSION = 1;
 /** Lives of a Hub that are kept. */
 const LIVES_MAX = 2;
+/** What still comes of a life is on its way: it does not take long. */
+const ENDED_STORED_MAX = 64;
 /** In place of the name of an object: what doors have counted. */
 const DOORS = "";
 
@@ -32,6 +34,8 @@ interface Stored {
   readonly doors: Uint8Array;
   readonly retired: Uint8Array;
   readonly hubs: readonly (readonly [hub: string, sinceMs: number, counts: Uint8Array])[];
+  /** See `#ended`: the last ones. */
+  readonly ended?: readonly string[];
 }
 
 /** What the Directory's object gives: its storage, and a way to go on after an answer. */
@@ -85,8 +89,9 @@ export class DirectoryCounts {
 
   /** Adds what an object has counted since its last report. */
   report(object: string, report: MinuteReport, counts: Uint8Array | null = null): void {
-    if (!this.#isKept || this.#ended.has(endedKey(object, report.sinceMs))) return;
+    if (!this.#isKept) return;
     this.#load();
+    if (this.#ended.has(endedKey(object, report.sinceMs))) return;
     this.#history.add(object, report, presentMs());
     if (counts !== null) {
       this.#noteLife(object, report.sinceMs, counts);
@@ -100,11 +105,12 @@ export class DirectoryCounts {
     this.#load();
     // A Hub of release 0.4 says no time, and has reported nothing.
     if (last !== null) {
-      // `figures` has what this life has reported.
-      this.#hubs.get(hub)?.delete(last.sinceMs);
-      for (const [sinceMs, counts] of this.#hubs.get(hub) ?? [])
-        this.#endLife(hub, sinceMs, counts);
-      this.#hubs.delete(hub);
+      // Later lives have reported before: what this one had reported was taken over then.
+      if (this.#ended.has(endedKey(hub, last.sinceMs))) return;
+      // `figures` has what this life has reported. Others stay: this may come behind the first report of the next one.
+      const lives = this.#hubs.get(hub);
+      lives?.delete(last.sinceMs);
+      if (lives?.size === 0) this.#hubs.delete(hub);
       if (last.report !== null) this.report(hub, last.report);
       this.#history.forget(hub);
       this.#noteEnded(hub, last.sinceMs);
@@ -161,6 +167,7 @@ export class DirectoryCounts {
       this.#storedDoors.restore(stored.doors);
       this.#storedRetired.restore(stored.retired);
       for (const life of stored.hubs) this.#noteLife(...life);
+      for (const key of stored.ended ?? []) this.#ended.add(key);
       this.#writtenMinute = Math.floor(this.#storedDoors.takenMs / MINUTE_MS);
     }
     this.#doorsAtStart = this.#doors.totals.slice();
@@ -244,6 +251,7 @@ export class DirectoryCounts {
       doors: this.#storedDoors.takeAll(nowMs),
       retired: this.#storedRetired.takeAll(nowMs),
       hubs: this.#lives(),
+      ended: [...this.#ended].slice(-ENDED_STORED_MAX),
     };
     try {
       this.#state.storage.kv.put(KEY, row);

@@ -7,7 +7,7 @@ import type { LimitCall } from "./limits.ts";
 interface RepetitionTerms {
   readonly clocks: ClockHistory;
   readonly objectOf: (key: string) => string;
-  readonly idempotencyTtlMs: number;
+  readonly answersKept: MsSpan;
 }
 
 /** Calls with one idempotency key on one limit, so far. */
@@ -27,7 +27,7 @@ interface Repeated {
  */
 export function withoutRepetitions(
   calls: readonly LimitCall[],
-  { clocks, objectOf, idempotencyTtlMs }: RepetitionTerms,
+  { clocks, objectOf, answersKept }: RepetitionTerms,
 ): LimitCall[] {
   const known = new Map<string, Repeated>();
   const judged: LimitCall[] = [];
@@ -49,17 +49,17 @@ export function withoutRepetitions(
     const object = objectOf(operation.key);
     const latest = { fromMs: first.latestMs, toMs: first.latestMs };
     first.latestMs = Math.max(first.latestMs, span.toMs);
-    if (clocks.elapsed(object, first.since, span).toMs < idempotencyTtlMs) {
+    if (clocks.elapsed(object, first.since, span).toMs < answersKept.fromMs) {
       const before = judged[first.at]!;
       if (isAnswered(call) && !isAnswered(before)) {
         judged[first.at] = { ...call, begun: before.begun };
         // The first one may come when the answer of this one is forgotten.
-        if (clocks.elapsed(object, span, spanOf(before)).toMs >= idempotencyTtlMs)
+        if (clocks.elapsed(object, span, spanOf(before)).toMs >= answersKept.fromMs)
           judged.push(before);
       }
     } else if (
       latest.toMs < span.fromMs &&
-      clocks.elapsed(object, latest, span).fromMs >= idempotencyTtlMs
+      clocks.elapsed(object, latest, span).fromMs >= answersKept.toMs
     ) {
       Object.assign(first, { at: judged.length, since: span });
       judged.push(call);

@@ -83,7 +83,8 @@ export interface LimitTerms {
    */
   readonly areParted?: (keys: readonly string[], by: Moment) => boolean;
   readonly strategyOf: (key: string) => LimitStrategy;
-  readonly idempotencyTtlMs: number;
+  /** How long answers are kept under idempotency keys, at least and at most: deployments may change it. */
+  readonly answersKept: MsSpan;
   /**
    * Whether an object may have refused its part of a `limitAll` with an error when others had charged theirs: it had no room, or
    * ran a release without the call.
@@ -118,7 +119,7 @@ export function checkLimits(made: readonly LimitCall[], terms: LimitTerms): Viol
   const violations = [
     ...checkReservations(calls, trackOf, terms),
     ...checkSameAnswers(calls.filter(isKept), {
-      ttlMs: terms.idempotencyTtlMs,
+      ttlMs: terms.answersKept.fromMs,
       elapsed: (key, since, at) => terms.clocks.elapsed(terms.objectOf(key), since, at),
     }),
   ];

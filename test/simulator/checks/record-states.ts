@@ -78,18 +78,18 @@ export class RecordStates {
   readonly #time: ObjectTime;
   readonly #elapsed: Elapsed;
   readonly #repeated: ReadonlySet<string>;
-  readonly #answersTtlMs: number;
+  readonly #answersKept: MsSpan;
   readonly #texts = new Map<RecordOperation, string>();
 
   /**
    * @param repeated idempotency keys that came more than once
-   * @param answersTtlMs how long answers are kept for idempotency keys
+   * @param answersKept how long answers are kept for idempotency keys, at least and at most
    */
-  constructor(time: ObjectTime, repeated: ReadonlySet<string>, answersTtlMs: number) {
+  constructor(time: ObjectTime, repeated: ReadonlySet<string>, answersKept: MsSpan) {
     this.#time = time;
     this.#elapsed = (since, at) => time.elapsed(since, at);
     this.#repeated = repeated;
-    this.#answersTtlMs = answersTtlMs;
+    this.#answersKept = answersKept;
   }
 
   /** @param calls that are judged, in the order in which they began */
@@ -194,8 +194,7 @@ export class RecordStates {
     if (isThere !== false && repeats(known!, text, outcome)) states.push(state);
     if (isThere === true) return states;
     const others = state.kept.filter((answer) => answer.once !== once);
-    const leftMs = this.#answersTtlMs;
-    const end = { since: at, left: { fromMs: leftMs, toMs: leftMs } };
+    const end = { since: at, left: this.#answersKept };
     for (const after of this.#outcomes(state, operation, outcome, at, elapsed)) {
       const { answer, ...found } = after;
       const keeps = isKept(answer);
@@ -216,7 +215,7 @@ export class RecordStates {
     elapsed: Elapsed,
     answers: Answers,
   ): boolean {
-    const ttlMs = this.#answersTtlMs;
+    const ttlMs = this.#answersKept.fromMs;
     return (answers.get(once) ?? []).some(
       (known) =>
         known.text === text &&

@@ -43,7 +43,8 @@ export interface RecordTerms {
   readonly clocks: ClockHistory;
   /** The object that owns a key, as `clocks` names it. */
   readonly objectOf: (key: string) => string;
-  readonly idempotencyTtlMs: number;
+  /** How long answers are kept under idempotency keys, at least and at most: deployments may change it. */
+  readonly answersKept: MsSpan;
   /** Whether an answer may come from a second copy of the key's object, which a partition keeps alive. */
   readonly mayBeStale?: (object: string, call: RecordCall) => boolean;
   /** Whether a connection has ended in a way after which the server must have executed all writes that were sent over it. */
@@ -89,7 +90,7 @@ export function checkRecords(made: readonly RecordCall[], terms: RecordTerms): R
     const violation = check.violation();
     if (violation === "undecided") undecided.push(key);
     const found = violation === null || violation === "undecided" ? [] : [violation];
-    return [...found, ...checkSameAnswers(part, { ttlMs: terms.idempotencyTtlMs, elapsed })];
+    return [...found, ...checkSameAnswers(part, { ttlMs: terms.answersKept.fromMs, elapsed })];
   };
   for (const [key, ofKey] of byKey) {
     const parts = partsOf(ofKey, terms.lossOf?.(key) ?? null);
@@ -272,7 +273,7 @@ class KeyCheck {
     this.#isExecuted = ({ connection, operation }) =>
       connection !== null && hasTaken(connection) && !(mayRefuse && needsRoom(operation));
     this.#elapsed = (since, at) => time.elapsed(since, at);
-    this.#states = new RecordStates(time, repeatedOf(calls), terms.idempotencyTtlMs);
+    this.#states = new RecordStates(time, repeatedOf(calls), terms.answersKept);
   }
 
   violation(): Violation | "undecided" | null {

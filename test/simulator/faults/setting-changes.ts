@@ -21,6 +21,8 @@ const VALUES: Readonly<Partial<Record<keyof Settings, ValuesIn>>> = {
   HOLDER_TIMEOUT_MS: () => [3000, 15_000, 60_000],
   // Where Hubs are large none is full.
   HUB_CONNECTIONS_MAX: ({ HUB_CONNECTIONS_MAX: most }) => (most <= 15 ? [3, 15, 60] : []),
+  // Where answers are kept for long, the package's clients send again what was lost.
+  IDEMPOTENCY_TTL_MS: ({ IDEMPOTENCY_TTL_MS: ms }) => (ms < 60_000 ? [2000, 10_000, 30_000] : []),
   SHARDS: () => [1, 2, 3, 4, 5, 6, 7, 8],
   SHARDS_MAX: (atFirst) => (canSplit(atFirst) ? [1, 2, 16, 64] : []),
   SPLIT_CALLS_PER_SECOND: (atFirst) => (canSplit(atFirst) ? [0, 1, 2, 400] : []),

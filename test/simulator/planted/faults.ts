@@ -67,7 +67,7 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "what a Hub has reported counts again when its last connection ends",
     module: "src/objects/channel/directory-counts.ts",
-    text: "this.#hubs.get(hub)?.delete(last.sinceMs);",
+    text: "lives?.delete(last.sinceMs);",
     planted: "",
     workload: "channels",
     seed: 2,
@@ -80,6 +80,15 @@ export const PLANTED: readonly PlantedFault[] = [
     workload: "channels",
     isCalm: true,
     seed: 7,
+  },
+  {
+    name: "what a door has counted is handed over again, though the Directory may have it",
+    module: "src/worker/door-tally.ts",
+    text: "if ((error as { overloaded?: boolean }).overloaded === true)",
+    planted: "",
+    workload: "records",
+    aims: ["Directory.absorb"],
+    seed: 4,
   },
   {
     name: "a read counts as a write",

@@ -227,7 +227,7 @@ export class Limits implements Workload {
       objectOf,
       areParted: (keys, by) => areParted(Keyspace.throttr, keys.map(storedKeyOf), by),
       strategyOf: (key) => this.#limits.get(key)!.strategy,
-      idempotencyTtlMs: world.settings.IDEMPOTENCY_TTL_MS,
+      answersKept: world.answersKept,
       mayRefusePart: (object) => this.#plan.release !== "today" || facts.wasFull(object),
       hasLostRelaxed: (key, executed) => world.hasLostRelaxed(objectOf(key), executed),
       areRelaxed: isRelaxed(this.#plan),

@@ -253,7 +253,7 @@ function play(random: Random, forgets: boolean) {
   return checkRecords(forge(calls), {
     clocks: new ClockHistory(),
     objectOf: () => "shard 0",
-    idempotencyTtlMs: KEPT_MS,
+    answersKept: { fromMs: KEPT_MS, toMs: KEPT_MS },
   });
 }
 

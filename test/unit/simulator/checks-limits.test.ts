@@ -33,7 +33,7 @@ function termsOf(strategy: LimitStrategy, more: Partial<LimitTerms> = {}): Limit
     clocks: new ClockHistory(),
     objectOf: () => "shard 0",
     strategyOf: () => strategy,
-    idempotencyTtlMs: 10_000,
+    answersKept: { fromMs: 10_000, toMs: 10_000 },
     hasLostRelaxed: () => false,
     ...more,
   };

@@ -20,7 +20,7 @@ const clocks = new ClockHistory();
 /** What was sent over this connection was certainly executed. */
 const TAKEN = 3;
 const hasTaken = (connection: number): boolean => connection === TAKEN;
-const TERMS = { clocks, objectOf: () => "shard 0", idempotencyTtlMs: 0, hasTaken };
+const TERMS = { clocks, objectOf: () => "shard 0", answersKept: { fromMs: 0, toMs: 0 }, hasTaken };
 const EDGE = { key: "k", dialect: "edge" } as const;
 const ttl = { count: 1, unit: 6 };
 

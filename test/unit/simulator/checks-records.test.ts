@@ -21,7 +21,7 @@ const KEPT_MS = 10_000;
 const termsOf = (clocks = new ClockHistory()): RecordTerms => ({
   clocks,
   objectOf: () => "shard 0",
-  idempotencyTtlMs: KEPT_MS,
+  answersKept: { fromMs: KEPT_MS, toMs: KEPT_MS },
 });
 
 type Forged = ForgedCall<RecordOperation, RecordAnswer>;

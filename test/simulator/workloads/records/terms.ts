@@ -22,7 +22,7 @@ export function recordTermsOf(world: World, plan: Plan, namespace: string): Reco
       isPair(key)
         ? shardOf(Keyspace.throttrPairs, pairBytes(key))
         : shardOf(Keyspace.throttr, bytesOf(key)),
-    idempotencyTtlMs: world.settings.IDEMPOTENCY_TTL_MS,
+    answersKept: world.answersKept,
     mayBeStale: (object: string, { begun, ended }: RecordCall): boolean =>
       ended !== null && facts.staleSince(object, begun, ended) !== begun,
     hasTaken: (connection) => world.hasTaken(connection),
