@@ -322,6 +322,15 @@ describe("the last hour", () => {
       expect(await total()).toBe(19);
     });
 
+    it("end what lives had reported that were reset before it", async () => {
+      const { directory, report, retire, total } = await newHub();
+      await report(1000, 10);
+      await report(2000, 5);
+      await retire(2000, 7);
+      expect(await total()).toBe(17);
+      expect((await directory().survey()).kept).toEqual([]);
+    });
+
     it("do not count where two later lives have reported, and what this one had reported was taken over", async () => {
       const { report, retire, total } = await newHub();
       for (const sinceMs of [1000, 2000, 3000]) await report(sinceMs, 10);

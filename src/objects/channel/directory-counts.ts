@@ -107,10 +107,7 @@ export class DirectoryCounts {
     if (last !== null) {
       // Later lives have reported before: what this one had reported was taken over then.
       if (this.#ended.has(endedKey(hub, last.sinceMs))) return;
-      // `figures` has what this life has reported. Others stay: this may come behind the first report of the next one.
-      const lives = this.#hubs.get(hub);
-      lives?.delete(last.sinceMs);
-      if (lives?.size === 0) this.#hubs.delete(hub);
+      this.#endLivesUntil(hub, last.sinceMs);
       if (last.report !== null) this.report(hub, last.report);
       this.#history.forget(hub);
       this.#noteEnded(hub, last.sinceMs);
@@ -199,6 +196,21 @@ export class DirectoryCounts {
     const [oldest] = lives;
     lives.delete(oldest![0]);
     this.#endLife(hub, ...oldest!);
+  }
+
+  /**
+   * A life has ended, and its last figures have what it had reported. Those that had reported before it have ended, too; others stay, as
+   * its last words may come behind the first report of the next life.
+   */
+  #endLivesUntil(hub: string, sinceMs: number): void {
+    const lives = this.#hubs.get(hub);
+    if (lives?.has(sinceMs) !== true) return;
+    for (const [earlierMs, counts] of lives) {
+      lives.delete(earlierMs);
+      if (earlierMs === sinceMs) break;
+      this.#endLife(hub, earlierMs, counts);
+    }
+    if (lives.size === 0) this.#hubs.delete(hub);
   }
 
   /** Keeps the counts of a life among what no Hub knows any more. A report of it that still comes is dropped. */

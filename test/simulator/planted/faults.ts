@@ -67,7 +67,7 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: "what a Hub has reported counts again when its last connection ends",
     module: "src/objects/channel/directory-counts.ts",
-    text: "lives?.delete(last.sinceMs);",
+    text: "if (earlierMs === sinceMs) break;",
     planted: "",
     workload: "channels",
     seed: 2,
