@@ -54,7 +54,7 @@ export default { fetch: count };`,
   ],
   [
     "the doors",
-    198,
+    199,
     `${ROUTED}
 export default {
   fetch: async (request, env, ctx) => (await routeThrottr(request, env, ctx)) ?? (await count()),

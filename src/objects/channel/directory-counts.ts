@@ -56,7 +56,7 @@ export class DirectoryCounts {
   /** What the row had of `#doors` when the object started. */
   #doorsAtStart = new Tally().totals;
   /** Counts of Hubs that were taken over, by `endedKey`: what comes of them later is a report that was on its way. */
-  readonly #ended = new Set<string>();
+  #ended = new Set<string>();
   /**
    * What Hubs have reported, by the time since which they count: each start of a Hub is a life of its own. Two lives are kept, as
    * the last report of one may come behind the first of the next, and times do not say which is later: a clock may go back.
@@ -163,8 +163,8 @@ export class DirectoryCounts {
       this.#history = new History(stored.history);
       this.#storedDoors.restore(stored.doors);
       this.#storedRetired.restore(stored.retired);
+      this.#ended = new Set(stored.ended);
       for (const life of stored.hubs) this.#noteLife(...life);
-      for (const key of stored.ended ?? []) this.#ended.add(key);
       this.#writtenMinute = Math.floor(this.#storedDoors.takenMs / MINUTE_MS);
     }
     this.#doorsAtStart = this.#doors.totals.slice();
@@ -210,7 +210,6 @@ export class DirectoryCounts {
       if (earlierMs === sinceMs) break;
       this.#endLife(hub, earlierMs, counts);
     }
-    if (lives.size === 0) this.#hubs.delete(hub);
   }
 
   /** Keeps the counts of a life among what no Hub knows any more. A report of it that still comes is dropped. */
