@@ -101,6 +101,19 @@ function holdReport(gate: Promise<void>) {
   return { reports, retire };
 }
 
+/** What a life of a Hub says that has counted WHOAMI: `count` in all, `before` of them until its last report. */
+function wordsOf(sinceMs: number, count: number, before = 0) {
+  const tally = new Tally();
+  tally.add(RequestType.whoami, count, count);
+  const atMs = Math.floor(clock!.ms / MINUTE_MS) * MINUTE_MS;
+  const minutes = [{ atMs, sums: sumsOf(count), limits: [] }];
+  return {
+    figures: tally.figures(clock!.ms),
+    report: { sinceMs, base: sumsOf(before), minutes },
+    counts: new StoredCounts(tally, null, true).takeAll(clock!.ms),
+  };
+}
+
 describe("the last hour", () => {
   it("the last hour has each whole minute with the requests, bytes and decisions of all objects", async () => {
     const { call, touch, history } = await newSpace();
@@ -270,18 +283,6 @@ describe("the last hour", () => {
   });
 
   describe("the last words of a life of a Hub", () => {
-    const reportOf = (sinceMs: number, count: number) => {
-      const tally = new Tally();
-      tally.add(RequestType.whoami, count, count);
-      const atMs = Math.floor(clock!.ms / MINUTE_MS) * MINUTE_MS;
-      const minutes = [{ atMs, sums: sumsOf(count), limits: [] }];
-      return {
-        figures: tally.figures(clock!.ms),
-        report: { sinceMs, base: sumsOf(0), minutes },
-        counts: new StoredCounts(tally, null, true).takeAll(clock!.ms),
-      };
-    };
-
     async function newHub() {
       const { ns, overview } = await newSpace();
       const hub = `${ns}/XXX/0`;
@@ -289,11 +290,11 @@ describe("the last hour", () => {
       return {
         directory,
         report: async (sinceMs: number, count: number): Promise<void> => {
-          const { report, counts } = reportOf(sinceMs, count);
+          const { report, counts } = wordsOf(sinceMs, count);
           await directory().report(hub, report, counts);
         },
         retire: async (sinceMs: number, count: number): Promise<void> => {
-          await directory().retire(hub, reportOf(sinceMs, count).figures, {
+          await directory().retire(hub, wordsOf(sinceMs, count).figures, {
             sinceMs,
             report: null,
           });
@@ -354,12 +355,7 @@ describe("the last hour", () => {
   it("a Hub that was started again is counted once where the report of its earlier life arrives late", async () => {
     const { ns, overview, history } = await newSpace();
     const report = async (sinceMs: number, before: number, count: number): Promise<void> => {
-      const tally = new Tally();
-      tally.add(RequestType.whoami, count, count);
-      const counts = new StoredCounts(tally, null, true).takeAll(clock!.ms);
-      const atMs = Math.floor(clock!.ms / MINUTE_MS) * MINUTE_MS;
-      const minutes = [{ atMs, sums: sumsOf(count), limits: [] }];
-      const reported = { sinceMs, base: sumsOf(before), minutes };
+      const { report: reported, counts } = wordsOf(sinceMs, count, before);
       await directoryOf(ns).report(`${ns}/XXX/0`, reported, counts);
     };
     const total = async (): Promise<number> =>

@@ -21,7 +21,7 @@ const KEY = "counts";
 const VERSION = 1;
 /** Lives of a Hub that are kept. */
 const LIVES_MAX = 2;
-/** What still comes of a life is on its way: it does not take long. */
+/** Ended lives that are stored. Their late reports come within seconds. */
 const ENDED_STORED_MAX = 64;
 /** In place of the name of an object: what doors have counted. */
 const DOORS = "";

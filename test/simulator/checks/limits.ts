@@ -72,6 +72,10 @@ export interface LimitOutcome {
   readonly isEnded?: boolean;
 }
 
+/** Of all limits that it is about. */
+export const keysOf = (operation: LimitOperation): string[] =>
+  operation.name === "limitAll" ? operation.entries.map(({ key }) => key) : [operation.key];
+
 export type LimitCall = Call<LimitOperation, LimitOutcome>;
 
 export interface LimitTerms {
@@ -140,10 +144,8 @@ export function checkLimits(made: readonly LimitCall[], terms: LimitTerms): Viol
 /** The call, as far as no crash may have taken back what it did. Units that an isolate has drawn may be lost with their charge. */
 function keptOf(call: LimitCall, { hasLostRelaxed }: LimitTerms): LimitCall {
   const { operation } = call;
-  const keys =
-    operation.name === "limitAll" ? operation.entries.map(({ key }) => key) : [operation.key];
   const hasLost = (executed: MsSpan): boolean =>
-    operation.name === "local" || keys.some((key) => hasLostRelaxed(key, executed));
+    operation.name === "local" || keysOf(operation).some((key) => hasLostRelaxed(key, executed));
   return asFarAsKept(call, hasLost);
 }
 

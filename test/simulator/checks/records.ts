@@ -15,6 +15,7 @@ import {
 } from "../../support/models/record.ts";
 import type { MsSpan } from "../../support/models/span.ts";
 import { ROUNDING_MS, SLEWED_PACE } from "./clock-steps.ts";
+import { appliedBy } from "./facts.ts";
 import type { ClockHistory } from "./clocks.ts";
 import {
   describeCall,
@@ -24,7 +25,7 @@ import {
   type Moment,
   type Violation,
 } from "./history.ts";
-import { isBefore, NEVER } from "./order.ts";
+import { isBefore } from "./order.ts";
 import { checkSameAnswers, keepsRow } from "./idempotency.ts";
 import { ObjectTime } from "./object-time.ts";
 import { asFarAsKept } from "./relaxed-calls.ts";
@@ -117,19 +118,16 @@ function partsOf(calls: readonly RecordCall[], loss: Loss | null): readonly Reco
   if (loss === null) return [[...calls]];
   const { at: lostAt, isWhole } = loss;
   const isBehind = ({ begun }: RecordCall): boolean => isBefore(lostAt, begun);
-  const isOpenAt = (call: RecordCall): boolean => !isBehind(call) && !isBefore(endOf(call), lostAt);
+  const isOpenAt = (call: RecordCall): boolean =>
+    !isBehind(call) && !isBefore(appliedBy(call), lostAt);
   const toEither = (call: RecordCall): RecordCall =>
     isOpenAt(call) && call.outcome !== "refused"
-      ? { ...call, connection: null, outcome: "unknown", settled: endOf(call) }
+      ? { ...call, connection: null, outcome: "unknown", settled: appliedBy(call) }
       : call;
   const before = calls.filter((call) => !isBehind(call)).map(toEither);
   const behind = calls.filter((call) => isBehind(call) || isOpenAt(call)).map(toEither);
   return isWhole ? [before, behind] : [before];
 }
-
-/** From when on a call has no effect any more that it has not had yet. */
-const endOf = (call: RecordCall): Moment =>
-  call.outcome === "unknown" ? (call.settled ?? NEVER) : call.ended!;
 
 const isRead = ({ operation }: RecordCall): boolean => READS.includes(operation.name);
 

@@ -2,6 +2,7 @@
  * Usage of records: STAT tells how often a record was read and written since its shard has started, or since it was created.
  * Written from docs/protocol.md.
  */
+import { appliedBy } from "./facts.ts";
 import {
   describeCall,
   isAnswered,
@@ -10,7 +11,7 @@ import {
   type Moment,
   type Violation,
 } from "./history.ts";
-import { isBefore, NEVER } from "./order.ts";
+import { isBefore } from "./order.ts";
 
 /** On a record that one client alone uses. A `read` or `write` counts if it succeeds. */
 export interface UsageOperation {
@@ -33,12 +34,15 @@ export interface UsageOutcome {
 
 export type UsageCall = Call<UsageOperation, UsageOutcome>;
 
+/** From when to when someone was told counts. */
+export type Seen = Pick<AnsweredCall<UsageOperation, UsageOutcome>, "begun" | "ended">;
+
 export interface UsageTerms {
   /**
-   * Since when the object of a key may have counted what a call has seen, and since when it certainly has: its starts, and those of the
+   * Since when the object of a key may have counted what someone was told, and since when it certainly has: its starts, and those of the
    * shards that it has split into.
    */
-  readonly countingSince: (key: string, call: UsageCall) => readonly [Moment, Moment];
+  readonly countingSince: (key: string, seen: Seen) => readonly [Moment, Moment];
   /** Whether an answer may come from a second copy of the key's object, whose counts are lost. */
   readonly mayBeStale: (key: string, call: UsageCall) => boolean;
 }
@@ -53,15 +57,15 @@ export function checkUsage(calls: readonly UsageCall[], terms: UsageTerms): Viol
 
 function checkKey(calls: readonly UsageCall[], terms: UsageTerms): Violation[] {
   const violations: Violation[] = [];
-  /** Since the record was created; null while there is none. */
+  /** Reads and writes of the present record, with its INSERT; null while there is none. */
   let used: UsageCall[] | null = null;
-  /** May still come, to whichever record there is then. */
+  /** Of unknown outcome: they may be executed later, on whichever record there is then. */
   const open: UsageCall[] = [];
   for (const call of calls) {
     const { name } = call.operation;
     if (call.outcome === "refused") continue;
     if (name === "insert" || name === "purge") {
-      // Nobody knows any more whether there is a record, and when it began.
+      // From here on it is unknown whether the record exists.
       if (!isAnswered(call)) break;
       if (call.outcome.success) used = name === "insert" ? [...open, call] : null;
     } else if (name !== "stat") {
@@ -86,7 +90,7 @@ function checkStat(
     subject: key,
     message: `${describeCall(call)}: STAT ${what}`,
   });
-  if (usage === undefined) return [violate("found no record, and nobody has removed it")];
+  if (usage === undefined) return [violate("found no record, but the client had not removed it")];
   const since = terms.countingSince(key, call);
   const kinds = [
     {
@@ -123,13 +127,10 @@ function countsOf(
   for (const call of calls) {
     if (isAnswered(call) && !call.outcome.success) continue;
     // One that was over by then was counted in a life before.
-    if (isBefore(endOf(call), earliest)) continue;
+    if (isBefore(appliedBy(call), earliest)) continue;
     most++;
     if (!isAnswered(call) || !isBefore(latest, call.begun)) continue;
     if (!mayBeStale(call.operation.key, call)) least++;
   }
   return [least, most];
 }
-
-const endOf = (call: UsageCall): Moment =>
-  isAnswered(call) ? call.ended : (call.settled ?? NEVER);

@@ -27,6 +27,17 @@ export const pause = async ({ world, life, random }: Client): Promise<void> => {
   await life.settled(ms, "pause", () => {});
 };
 
+/** The same for a client that is there beside those of the workloads: it ends with the run, however short that is. */
+export async function pauseBeside(
+  world: World,
+  life: RunningLife,
+  random: Random,
+  { least, most }: { readonly least: number; readonly most: number },
+): Promise<void> {
+  const mostMs = Math.min(longestPauseMs(most, world), world.durationMs);
+  await life.settled(random.skewed(least, mostMs), "pause", () => {});
+}
+
 /** Starts the clients of a workload, of which each makes its share of the operations of a run. */
 export function startClients(
   world: World,

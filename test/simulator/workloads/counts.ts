@@ -13,7 +13,7 @@ import type { ListedRow } from "../checks/listing-calls.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
-import { longestPauseMs } from "./client.ts";
+import { pauseBeside } from "./client.ts";
 import { CountedCaller } from "./counts/caller.ts";
 import { CountedUser } from "./counts/user.ts";
 import { SETTLED_MS } from "./give-up.ts";
@@ -58,9 +58,7 @@ export class Counts implements Workload {
     world.start("reader of counts", async (life) => {
       const random = world.random.fork(life.name);
       while (!world.isClosing) {
-        const most = Math.min(longestPauseMs(PAUSE_MS.most, world), world.durationMs);
-        const ms = random.skewed(PAUSE_MS.least, most);
-        await life.settled(ms, "pause", () => {});
+        await pauseBeside(world, life, random, PAUSE_MS);
         const begun = world.moments.now();
         if (random.chance(METRICS_SHARE)) {
           const text = await readMetrics(world, life, random);
@@ -124,7 +122,9 @@ export class Counts implements Workload {
   async #compare(world: World, life: RunningLife, random: Random): Promise<boolean> {
     const way = new PortWay(httpPort(world, life, random));
     const before = await thingsOf(way);
+    const begun = world.moments.now();
     const overview = await readOverview(world, life, random);
+    const ended = world.moments.now();
     const info = await readInfo(way);
     const after = await thingsOf(way);
     if (before === null || after === null || info === null || "failed" in overview) return false;
@@ -132,7 +132,7 @@ export class Counts implements Workload {
     if (shards.some((shard) => shard.isUnreachable || shard.isSplitting)) return false;
     // What shards have reported is as old as that.
     if (shards.every((shard) => !shard.isUnreachable && shard.reportedAtMs === null)) {
-      await this.#user.noteTotal(requests.byName["stat"]?.total ?? 0, world, life, random);
+      this.#user.told = { total: requests.byName["stat"]?.total ?? 0, begun, ended };
       this.#caller.total = requests.byName["event"]?.total ?? 0;
       this.#add("counters of the overview", records.counters, before.counters, after.counters);
       this.#add("buffers of the overview", records.buffers, before.buffers, after.buffers);

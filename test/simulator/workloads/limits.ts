@@ -20,6 +20,7 @@ import { isRelaxed, type Plan } from "../campaign/plan.ts";
 import { History, isAnswered, type Violation } from "../checks/history.ts";
 import {
   checkLimits,
+  keysOf,
   type LimitCall,
   type LimitOperation,
   type LimitOutcome,
@@ -241,9 +242,6 @@ const isRepeatable = (operation: LimitOperation): boolean =>
   operation.name === "reserve" ||
   operation.name === "settle" ||
   ("once" in operation && operation.once !== undefined);
-
-const keysOf = (operation: LimitOperation): string[] =>
-  operation.name === "limitAll" ? operation.entries.map(({ key }) => key) : [operation.key];
 
 function isUnchanged({ operation, outcome }: LimitCall): boolean {
   if (outcome === "unknown" || outcome === "refused") return false;

@@ -60,7 +60,7 @@ describe("the usage of a record", () => {
     expect(judge([...used, ...more, stat(50, 3, 3)])).toHaveLength(2);
   });
 
-  it("may have a request of which nobody knows what became, until nothing is left of it", () => {
+  it("may have a request of unknown outcome", () => {
     const open = call(45, "read", "unknown", { endedMs: 46, settledMs: 48 });
     expect(judge([...used, open, stat(50, 2, 2)])).toEqual([]);
     expect(judge([...used, open, stat(50, 3, 2)])).toEqual([]);
@@ -88,7 +88,7 @@ describe("the usage of a record", () => {
     expect(judge([...again, stat(80, 2, 1)])).toHaveLength(1);
   });
 
-  it("is not judged where nobody knows whether there is a record", () => {
+  it("is not judged where the record may exist or not", () => {
     expect(judge([...used, call(50, "purge", "unknown"), stat(60, 9, 9)])).toEqual([]);
   });
 
@@ -101,7 +101,7 @@ describe("the usage of a record", () => {
     expect(judge([...used, stat(50, 9, 9)], { mayBeStale: () => true })).toEqual([]);
   });
 
-  it("has no more in a minute than in all", () => {
+  it("has at most as many reads a minute as in total", () => {
     expect(judge([...used, stat(50, 2, 2, 3)])).toEqual([
       expect.stringContaining("told 3 reads a minute of at most 2"),
     ]);

@@ -8,32 +8,35 @@ import { checkRequests } from "../../checks/counts.ts";
 import { History, isAnswered, type Call, type Violation } from "../../checks/history.ts";
 import { afterMs } from "../../checks/order.ts";
 import type { World } from "../../world.ts";
-import { longestPauseMs } from "../client.ts";
-import { giveUp } from "../give-up.ts";
+import { pauseBeside } from "../client.ts";
 import type { Port } from "../port.ts";
 import { PORTS } from "../every-port.ts";
+import { exchangeNoted } from "./exchange.ts";
 
-type EventCall = Call<"event", { readonly isRefused: boolean }>;
+interface EventOutcome {
+  readonly isRefused: boolean;
+}
+type EventCall = Call<"event", EventOutcome>;
 
 const PAUSE_MS = { least: 200, most: 60_000 };
 const AT_ONCE_MOST = 12;
-/** How often it goes on by another way. */
+/** How often it changes to another door, or to another connection. */
 const CHANGE_SHARE = 0.15;
 /** A Hub tells the Directory once a minute what it has counted: a reset, or sleep, loses what came since. */
 const REPORTED_MS = 65_000;
 
-/** An empty message to a channel without a name. Nobody may push but the server: it is refused. */
-const EVENT: Operation<boolean> = {
+/** An empty message to a channel without a name. It is refused, as only the server may push. */
+const EVENT: Operation<EventOutcome> = {
   type: RequestType.event,
   frame: new Uint8Array([RequestType.event, ...new Uint8Array(9)]),
   isRead: false,
   isRepeatable: false,
   replyLength: (_bytes, at, end) => (at < end ? 1 : 0),
-  read: (reply) => reply[0] === 0,
+  read: (reply) => ({ isRefused: reply[0] === 0 }),
 };
 
 export class CountedCaller {
-  #history!: History<"event", { readonly isRefused: boolean }>;
+  #history!: History<"event", EventOutcome>;
   /** How many the server says in the end; null where it was not asked. */
   total: number | null = null;
 
@@ -44,32 +47,20 @@ export class CountedCaller {
       const open = (): Port => random.pick(PORTS)(world, life, random);
       let port = open();
       while (!world.isClosing) {
-        const mostMs = Math.min(longestPauseMs(PAUSE_MS.most, world), world.durationMs);
-        await life.settled(random.skewed(PAUSE_MS.least, mostMs), "pause", () => {});
+        await pauseBeside(world, life, random, PAUSE_MS);
         if (random.chance(CHANGE_SHARE)) {
           port.close();
           port = open();
         }
-        await this.#send(world, port, 1 + Math.floor(random.skewed(0.1, AT_ONCE_MOST)));
+        const count = 1 + Math.floor(random.skewed(0.1, AT_ONCE_MOST));
+        const asked = Array.from(
+          { length: count },
+          () => ({ operation: "event", frame: EVENT }) as const,
+        );
+        await exchangeNoted(world, this.#history, port, asked);
       }
       port.close();
     });
-  }
-
-  async #send(world: World, port: Port, count: number): Promise<void> {
-    const history = this.#history;
-    const { door, connection } = port;
-    world.operations += count;
-    const calls = Array.from({ length: count }, () =>
-      history.begin({ client: 0, door, connection, operation: "event" }),
-    );
-    const answers = await port.exchange(calls.map(() => EVENT));
-    for (const [i, call] of calls.entries()) {
-      const answer = answers[i]!;
-      if (answer.kind === "reply") history.end(call, { isRefused: EVENT.read(answer.reply) });
-      else if (answer.kind === "refused") history.end(call, "refused");
-      else giveUp(world, history, call);
-    }
   }
 
   check(world: World): readonly Violation[] {

@@ -1,5 +1,4 @@
 /** A client that uses records of its own, and asks by STAT how often it has. No other client of a run sends STAT. */
-import { encodeRequest } from "../../../../src/wire/throttr/encode.ts";
 import { replyLength } from "../../../../src/wire/throttr/replies.ts";
 import { RequestType } from "../../../../src/wire/throttr/request-types.ts";
 import { Keyspace } from "../../../../src/wire/keyspace.ts";
@@ -10,29 +9,29 @@ import { beforeMs, earlier, isBefore, later } from "../../checks/order.ts";
 import { checkRequests } from "../../checks/counts.ts";
 import {
   checkUsage,
+  type Seen,
   type UsageCall,
   type UsageOperation,
   type UsageOutcome,
   type UsageTerms,
 } from "../../checks/usage.ts";
 import type { Random } from "../../kernel/random.ts";
-import type { RunningLife } from "../../platform/running-life.ts";
 import type { World } from "../../world.ts";
 import { uintAt } from "../../../support/frames/bytes.ts";
-import { longestPauseMs } from "../client.ts";
+import type { RecordOperation } from "../../../support/models/record.ts";
+import { pauseBeside } from "../client.ts";
 import { PORTS } from "../every-port.ts";
-import { giveUp } from "../give-up.ts";
+import { exchangeNoted } from "./exchange.ts";
 import type { Port } from "../port.ts";
-import { httpPort } from "../ports.ts";
 import { bytesOf } from "../records/commands.ts";
+import { frameOf as recordFrame } from "../records/frames.ts";
 import { EDGE } from "../records/speech.ts";
 import { shardsOf } from "../shards.ts";
 
 const PREFIX = "counts:";
 const KEYS = 4;
-/** Longer than any run. */
-const TTL_HOURS = 1000n;
-const HOURS = 6;
+/** In hours: longer than any run. */
+const TTL = { count: 1000, unit: 6 };
 const PAUSE_MS = { least: 20, most: 40_000 };
 /** Requests of a message, all on one key. */
 const REQUESTS_MOST = 12;
@@ -41,8 +40,8 @@ const SHARES = { purge: 0.04, stat: 0.3, write: 0.5 };
 export class CountedUser {
   readonly #plan: Plan;
   #history!: History<UsageOperation, UsageOutcome>;
-  /** When the total of STAT was told. */
-  #told: { readonly total: number; readonly at: UsageCall } | null = null;
+  /** How often the server says in the end that it was asked for STAT, and when it says so; null where it was not asked. */
+  told: (Seen & { readonly total: number }) | null = null;
 
   constructor(plan: Plan) {
     this.#plan = plan;
@@ -55,8 +54,7 @@ export class CountedUser {
       const port = random.pick(PORTS)(world, life, random);
       const keys = Array.from({ length: KEYS }, (_, i) => new OwnKey(`${PREFIX}${i}`));
       while (!world.isClosing) {
-        const mostMs = Math.min(longestPauseMs(PAUSE_MS.most, world), world.durationMs);
-        await life.settled(random.skewed(PAUSE_MS.least, mostMs), "pause", () => {});
+        await pauseBeside(world, life, random, PAUSE_MS);
         const key = random.pick(keys);
         const calls = await this.#exchange(world, port, key.operations(random));
         key.note(calls);
@@ -70,28 +68,8 @@ export class CountedUser {
     port: Port,
     operations: readonly UsageOperation[],
   ): Promise<readonly UsageCall[]> {
-    const history = this.#history;
-    const { door } = port;
-    world.operations += operations.length;
-    const calls = operations.map((operation) =>
-      history.begin({ client: 0, door, connection: null, operation }),
-    );
-    const frames = operations.map(frameOf);
-    const answers = await port.exchange(frames);
-    for (const [i, call] of calls.entries()) {
-      const answer = answers[i]!;
-      if (answer.kind === "reply") history.end(call, frames[i]!.read(answer.reply));
-      else if (answer.kind === "refused") history.end(call, "refused");
-      else giveUp(world, history, call);
-    }
-    return calls;
-  }
-
-  /** What the server says in the end how often it was asked for STAT. */
-  async noteTotal(total: number, world: World, life: RunningLife, random: Random): Promise<void> {
-    const operations = [{ key: `${PREFIX}0`, name: "stat" }] as const;
-    const [at] = await this.#exchange(world, httpPort(world, life, random), operations);
-    this.#told = { total, at: at! };
+    const asked = operations.map((operation) => ({ operation, frame: frameOf(operation) }));
+    return await exchangeNoted(world, this.#history, port, asked);
   }
 
   check(world: World): readonly Violation[] {
@@ -103,14 +81,12 @@ export class CountedUser {
   }
 
   #checkTotal({ countingSince, mayBeStale }: UsageTerms): Violation[] {
-    if (this.#told === null) return [];
-    const { total, at } = this.#told;
-    const made = this.#history.calls.filter(
-      (call) => call.operation.name === "stat" && call !== at,
-    );
-    return checkRequests("stat", total, made, (call) => {
+    const { told } = this;
+    if (told === null) return [];
+    const made = this.#history.calls.filter(({ operation }) => operation.name === "stat");
+    return checkRequests("stat", told.total, made, (call) => {
       const { key } = call.operation;
-      return isBefore(countingSince(key, at)[1], call.begun) && !mayBeStale(key, call);
+      return isBefore(countingSince(key, told)[1], call.begun) && !mayBeStale(key, call);
     });
   }
 }
@@ -121,7 +97,7 @@ function termsOf({ witness: { facts } }: World, plan: Plan): UsageTerms {
   return {
     countingSince: (key, { begun, ended }) => {
       const object = objectOf(key);
-      const starts = facts.livesBetween(object, begun, ended!).map((life) => life.begun);
+      const starts = facts.livesBetween(object, begun, ended).map((life) => life.begun);
       // A split hands on what an earlier life has counted.
       const isApart = facts.membersOf(object).length > 1;
       return [isApart ? beforeMs(-Infinity) : starts.reduce(earlier), starts.reduce(later)];
@@ -164,47 +140,42 @@ class OwnKey {
   }
 }
 
-function frameOf({ key: name, name: asked }: UsageOperation): Operation<UsageOutcome> {
-  const { protocol } = EDGE;
-  const frame = bytesFor(asked, bytesOf(name));
-  const type = frame[0]!;
-  const isRead = asked === "read" || asked === "stat";
-  return {
-    type,
-    frame,
-    isRead,
-    isRepeatable: isRead,
-    read: (reply) => outcomeOf(type, reply),
-    replyLength: (bytes, at, end) => replyLength(protocol, type, bytes, at, end),
-  };
+function frameOf({ key, name }: UsageOperation): Operation<UsageOutcome> {
+  if (name === "stat") return statFrame(bytesOf(key));
+  const frame = recordFrame(onRecord(key, name), EDGE.protocol);
+  return { ...frame, read: (reply) => ({ success: reply[0] === 1 }) };
 }
 
-function bytesFor(asked: UsageOperation["name"], key: Uint8Array): Uint8Array<ArrayBuffer> {
-  const { protocol } = EDGE;
-  switch (asked) {
+function onRecord(key: string, name: Exclude<UsageOperation["name"], "stat">): RecordOperation {
+  const common = { key, dialect: "throttr" } as const;
+  switch (name) {
     case "insert":
-      return encodeRequest(protocol, {
-        type: "insert",
-        key,
-        quota: 1n,
-        ttlType: HOURS,
-        ttl: TTL_HOURS,
-      });
+      return { ...common, name, quota: 1n, ttl: TTL };
     case "read":
-      return encodeRequest(protocol, { type: "query", key });
+      return { ...common, name: "query" };
     case "write":
-      return encodeRequest(protocol, { type: "update", key, attribute: 0, change: 1, value: 1n });
+      return { ...common, name: "change", change: "increase", amount: 1n };
     case "purge":
-      return encodeRequest(protocol, { type: "purge", key });
-    case "stat":
-      return Uint8Array.of(RequestType.stat, key.length, ...key);
+      return { ...common, name };
   }
 }
 
+function statFrame(key: Uint8Array): Operation<UsageOutcome> {
+  const type = RequestType.stat;
+  return {
+    type,
+    frame: Uint8Array.of(type, key.length, ...key),
+    isRead: true,
+    isRepeatable: true,
+    read: usageOf,
+    replyLength: (bytes, at, end) => replyLength(EDGE.protocol, type, bytes, at, end),
+  };
+}
+
 /** Four figures of 8 bytes, behind the status. */
-function outcomeOf(type: number, reply: Uint8Array): UsageOutcome {
+function usageOf(reply: Uint8Array): UsageOutcome {
   const success = reply[0] === 1;
-  if (!success || type !== RequestType.stat) return { success };
+  if (!success) return { success };
   const [readsPerMinute, writesPerMinute, reads, writes] = [0, 1, 2, 3].map((i) =>
     Number(uintAt(reply, 1 + 8 * i, 8)),
   ) as [number, number, number, number];
