@@ -1,5 +1,5 @@
 /** The two ways to run the server that the crash test kills: `wrangler dev`, as in `npm start`, and the packaged server. */
-import { spawnSync } from "node:child_process";
+import { spawnSync, type ChildProcess } from "node:child_process";
 import { ROOT, waitUntilReady } from "../server.ts";
 
 /** `start`: what `npm start` runs. `serve`: `throttr-edge serve`. */
@@ -38,6 +38,14 @@ export interface Running {
   kill(): Promise<void>;
   /** What it has printed. */
   log(): string;
+  /** Whether its process runs, or how it ended, to follow "the server": `was running`, `had ended with exit code 1`. */
+  state(): string;
+}
+
+/** The state of the process that was started, for `Running`. */
+export function stateOf({ exitCode, signalCode }: ChildProcess): string {
+  if (signalCode !== null) return `had been ended by ${signalCode}`;
+  return exitCode === null ? "was running" : `had ended with exit code ${exitCode}`;
 }
 
 /** Waits until a server answers at its ports, unless it ends before. */

@@ -132,10 +132,13 @@ class Rounds {
       return new Writer(clients[index]!, work, random, random.between(1, DEPTH_MAX));
     });
     let isKilled = false;
+    const startedMs = performance.now();
     const ends = clients.map(async (client, index) => {
       await client.ended;
       if (client.hasUnasked) return [`connection ${index} got a reply that it had not asked for`];
-      return isKilled ? [] : [`connection ${index} was closed before the server was killed`];
+      if (isKilled) return [];
+      const afterMs = Math.round(performance.now() - startedMs);
+      return [`connection ${index} was closed after ${afterMs} ms, before the server was killed`];
     });
     for (const writer of writers) writer.start();
     await sleep(loadMs);
@@ -177,8 +180,7 @@ class Rounds {
     if (violations.length === 0) return;
     const named = violations.slice(0, VIOLATIONS_NAMED_MAX).join("\n");
     throw new CrashViolation(
-      `${when}: ${violations.length} violations\n${named}\n` +
-        `the server's log ends with:\n${this.#site.logTail()}`,
+      `${when}: ${violations.length} violations\n${named}\n` + this.#site.lastWords(),
     );
   }
 }

@@ -42,6 +42,8 @@ export class Site {
   #server: Running | null = null;
   /** What the server that was started last has printed. */
   #log = (): string => "";
+  /** How it was before it was killed. */
+  #stateBeforeKill = "had not been started";
   #isDisposed = false;
 
   static async create(server = SERVER_DEFAULT): Promise<Site> {
@@ -107,20 +109,24 @@ export class Site {
     try {
       await server.ready();
     } catch (error) {
-      const text = `the server did not start: ${String(error)}; its log ends with:\n`;
-      throw new CrashViolation(text + this.logTail(), { cause: error });
+      throw new CrashViolation(`the server did not start: ${String(error)}\n${this.lastWords()}`, {
+        cause: error,
+      });
     }
   }
 
   /** Kills the server at once; resolves when it is gone. */
   async kill(): Promise<void> {
-    await this.#server?.kill();
+    if (this.#server === null) return;
+    this.#stateBeforeKill = `${this.#server.state()} when it was killed`;
+    await this.#server.kill();
     this.#server = null;
   }
 
-  /** The last words of the server that was started last. */
-  logTail(): string {
-    return this.#log().slice(-LOG_TAIL_CHARACTERS);
+  /** How the server is that was started last, and what it printed at the end. */
+  lastWords(): string {
+    const state = this.#server?.state() ?? this.#stateBeforeKill;
+    return `the server ${state}; its log ends with:\n${this.#log().slice(-LOG_TAIL_CHARACTERS)}`;
   }
 
   /** Ends the server and removes the folder, at once: also fit for a process that is about to exit. */

@@ -3,7 +3,17 @@ import { once } from "node:events";
 import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { configWithPorts, ROOT, startServer } from "../server.ts";
-import { runBuild, untilReady, type Launch, type Launcher, type Running } from "./launcher.ts";
+import {
+  runBuild,
+  stateOf,
+  untilReady,
+  type Launch,
+  type Launcher,
+  type Running,
+} from "./launcher.ts";
+
+/** wrangler reloads the server, and so closes all connections, when a file that it watches seems to have changed. */
+const UNWATCHED = { CHOKIDAR_USEPOLLING: "true", CHOKIDAR_INTERVAL: String(86_400_000) };
 
 export class StartLauncher implements Launcher {
   readonly shardsFolder: string;
@@ -33,7 +43,7 @@ export class StartLauncher implements Launcher {
       port: httpPort,
       persistTo: stateFolder,
       variables: { ACCESS: "open", ...variables },
-      environment,
+      environment: { ...environment, ...UNWATCHED },
       stdio: ["ignore", log, log],
     });
     closeSync(log);
@@ -43,6 +53,7 @@ export class StartLauncher implements Launcher {
       killNow: () => server.killNow(),
       kill: async () => await server.kill(),
       log: () => readFileSync(logPath, "utf8"),
+      state: () => stateOf(server.process),
     };
   }
 

@@ -102,10 +102,13 @@ export class SelfHosted {
 
   /** `kill -9` for it and its workerd at once; resolves when both are gone. */
   async kill(): Promise<void> {
-    const ready = this.events.findLast(({ event }) => event === "ready");
-    // Before it is ready only it knows workerd's id, and ends it when it is told to stop.
-    this.process.kill(ready === undefined ? "SIGTERM" : "SIGKILL");
-    if (ready !== undefined) killIfThere(ready.workerdPid!);
+    // One that has ended by itself has ended its workerd, whose id may be another process's by now.
+    if (this.process.exitCode === null) {
+      const ready = this.events.findLast(({ event }) => event === "ready");
+      // Before it is ready only it knows workerd's id, and ends it when it is told to stop.
+      this.process.kill(ready === undefined ? "SIGTERM" : "SIGKILL");
+      if (ready !== undefined) killIfThere(ready.workerdPid!);
+    }
     await this.exited;
   }
 
