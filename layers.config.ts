@@ -19,7 +19,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   ratelimit: ["wire"],
   adapters: ["wire", "client", "ratelimit"],
   hono: ["wire", "client", "ratelimit", "adapters"],
-  testing: ["wire", "client"],
+  testing: ["wire", "base", "client"],
   dashboard: ["wire", "client"],
   embedded: ["wire", "engine", "base", "dispatch", "objects", "worker", "client"],
   cli: ["wire", "base", "dispatch", "worker", "client", "ratelimit"],

@@ -7,7 +7,9 @@
  */
 import { readFile } from "node:fs/promises";
 import * as miniflare from "miniflare";
-import { checkOptions, type FieldNames } from "../wire/edge/argument.ts";
+import { parseSettings, RENAMED_VARIABLES } from "../base/settings.ts";
+import { checkOptions, unknownField, type FieldNames } from "../wire/edge/argument.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 import { http } from "../client/transport/http.ts";
 import { ThrottrClient } from "../client/client.ts";
 import { advanceClock, CLOCK_OBJECT, WORKER_NAME, type TestRuntime } from "./clock.ts";
@@ -65,7 +67,8 @@ export interface TestServer extends AsyncDisposable {
 /**
  * Starts the server.
  *
- * @throws ThrottrError `option_invalid`; Error when miniflare can't start it
+ * @throws ThrottrError `option_invalid`, also for a variable that the server does not have; `config_invalid` for a value that a
+ * variable can't have; Error when miniflare can't start it
  *
  * @example
  * const server = await startThrottr();
@@ -114,6 +117,8 @@ export type TestWorker = {
  * The server as a Worker beside yours, which reaches it as
  * `serviceBindings: { THROTTR: { name: "throttr-edge", entrypoint: "Throttr" } }`. `advanceClock` moves its time.
  *
+ * @throws ThrottrError `option_invalid`, `config_invalid` for variables, as `startThrottr`
+ *
  * @example
  * const runtime = new Miniflare({ workers: [{ name: "mine", … }, await throttrWorker()] });
  * await advanceClock(runtime, 60_000);
@@ -121,6 +126,7 @@ export type TestWorker = {
 export async function throttrWorker({
   variables = {},
 }: Pick<TestServerOptions, "variables"> = {}): Promise<TestWorker> {
+  checkVariables(variables);
   const contents = await readFile(new URL("./test-worker.js", import.meta.url), "utf8");
   return {
     name: WORKER_NAME,
@@ -135,6 +141,14 @@ export async function throttrWorker({
       ...CLOCK_OBJECT,
     },
   };
+}
+
+/** A name that the server does not have would be without effect, and a wrong value be named only by its first answer. */
+function checkVariables(variables: object): void {
+  const name = unknownField(variables, { ...parseSettings(variables), ...RENAMED_VARIABLES });
+  if (name === null) return;
+  const detail = `variables.${name}: there is no such variable; docs/reference.md lists them`;
+  throw new ThrottrError("option_invalid", detail);
 }
 
 interface Runtime extends TestRuntime {

@@ -74,6 +74,21 @@ describe("the testing helper", () => {
     });
   });
 
+  it("the testing helper refuses a variable that the server does not have, and a value that it can't have", async () => {
+    const misspelled = { REPLAY_MESSAGE_MAX: "10" };
+    const unknown = {
+      code: "option_invalid",
+      message: expect.stringContaining("variables.REPLAY_MESSAGE_MAX: there is no such") as string,
+    };
+    await expect(startThrottr({ variables: misspelled })).rejects.toMatchObject(unknown);
+    await expect(throttrWorker({ variables: misspelled })).rejects.toMatchObject(unknown);
+    const tooMany = startThrottr({ variables: { SHARDS: "1000000" } });
+    await expect(tooMany).rejects.toMatchObject({
+      code: "config_invalid",
+      message: expect.stringContaining("SHARDS: expected") as string,
+    });
+  });
+
   it("the testing helper's server may be closed twice, as at the end of a block that has closed it", async () => {
     await using closed = await startThrottr();
     await Promise.all([closed.close(), closed.close()]);
