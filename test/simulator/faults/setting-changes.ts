@@ -13,7 +13,7 @@ export interface SettingChange {
 }
 
 /** Values that a setting may get in a run with these settings; none where it stays. */
-type ValuesIn = (atFirst: Settings) => readonly number[];
+type ValuesIn = (atFirst: Settings) => readonly (number | string)[];
 
 const VALUES: Readonly<Partial<Record<keyof Settings, ValuesIn>>> = {
   HUBS_MAX: () => [1, 2, 3, 4],
@@ -26,6 +26,8 @@ const VALUES: Readonly<Partial<Record<keyof Settings, ValuesIn>>> = {
   SHARDS: () => [1, 2, 3, 4, 5, 6, 7, 8],
   SHARDS_MAX: (atFirst) => (canSplit(atFirst) ? [1, 2, 16, 64] : []),
   SPLIT_CALLS_PER_SECOND: (atFirst) => (canSplit(atFirst) ? [0, 1, 2, 400] : []),
+  // Checkers of other runs take each answer for stored.
+  DURABILITY: ({ DURABILITY: atFirst }) => (atFirst === "relaxed" ? ["strict", "relaxed"] : []),
   // Where shards are large no client fills them.
   SHARD_BYTES_MAX: ({ SHARD_BYTES_MAX: bytes }) => (bytes < 2 << 20 ? [bytes, 2 << 20] : []),
 };
@@ -47,11 +49,11 @@ export const RIGHT_SECRET: Variables = { SHARD_SECRET: "" };
 
 /** @param atFirst settings that the run began with */
 export function drawnChange(atFirst: Settings, random: Random): SettingChange {
-  const ofNumbers = Object.entries(VALUES).flatMap(([name, valuesIn]) => {
+  const ofValues = Object.entries(VALUES).flatMap(([name, valuesIn]) => {
     const values = valuesIn(atFirst);
     return values.length === 0
       ? []
       : [{ name, variables: { [name]: String(random.pick(values)) } }];
   });
-  return random.pick([...ofNumbers, ROTATION]);
+  return random.pick([...ofValues, ROTATION]);
 }
