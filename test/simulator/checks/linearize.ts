@@ -383,10 +383,11 @@ class Search<State, Operation, Outcome> {
       if ((point.unknown & bit(i)) !== 0n || entry.endTick < earliest) continue;
       if (entry.connection !== null && !this.#isUnknownInTurn(entry, i, point)) continue;
       const twin = this.#twinOf(entry);
-      // Of equal ones, that which ends first may as well be the first.
+      // Of equal ones, that which ends first may as well be the first, or the only one, unless that would be too early.
       if (twin !== null && entry.connection === null) {
-        const earliestEnd = twins.get(twin);
-        if (earliestEnd !== undefined && earliestEnd <= entry.endTick) continue;
+        const earlier = twins.get(twin);
+        const mustEnd = Math.min(entry.endTick, latest);
+        if (earlier !== undefined && mustEnd <= earlier && earlier <= entry.endTick) continue;
         twins.set(twin, entry.endTick);
       }
       next.push(i);

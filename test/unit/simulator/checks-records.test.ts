@@ -864,6 +864,22 @@ describe("a shard that answers before the disk has what it answers about", () =>
     expect(judgeRelaxed([...calls, ...returned])).toMatchObject([{ subject: key }]);
   });
 
+  it("may have lost the first of two equal writes alone", () => {
+    const hasLost: RecordTerms["hasLost"] = (_, { toMs }) => toMs < 5000;
+    const write = insert(5n, ms(60_000));
+    const writes = [call(0, 1, write, ok), call(4000, 4001, write, ok)];
+    const left = (count: number): RecordAnswer => ({
+      success: true,
+      record: { quota: 5n, left: leftOfMs(count) },
+    });
+    const judgeLeft = (count: number) =>
+      judge([...writes, call(10_000, 10_001, query, left(count))], { ...termsOf(), hasLost })
+        .violations;
+    expect(judgeLeft(50_000)).toEqual([]);
+    expect(judgeLeft(54_000)).toEqual([]);
+    expect(judgeLeft(52_000)).toMatchObject([{ subject: key }]);
+  });
+
   it("may have lost the answer that it keeps under an idempotency key", () => {
     const again = [call(6, 7, add(5n, "a"), at(5n)), call(12, 13, add(5n, "a"), at(6n))];
     const between = call(10, 11, insert(1n), ok);
