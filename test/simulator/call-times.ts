@@ -1,14 +1,22 @@
 /** How long calls take, from when they are sent until their client has an answer, or knows that there will be none. */
 import { boundOf, type CallWay, type TimeTerms } from "./checks/call-bounds.ts";
 import type { Violation } from "./checks/history.ts";
+import type { RunningLife } from "./platform/running-life.ts";
 
 interface Begun {
   readonly way: CallWay;
   readonly name: string;
   readonly sinceMs: number;
+  readonly caller: Suspended;
+  /** How long its caller had been suspended before. */
+  readonly pausedMs: number;
 }
 
+/** How long the life of a caller has been suspended so far. */
+type Suspended = Pick<RunningLife, "pausedMs">;
+
 const PROMISE = "Progress";
+const AWAKE: Suspended = { pausedMs: 0 };
 
 export class CallTimes {
   readonly violations: Violation[] = [];
@@ -22,9 +30,14 @@ export class CallTimes {
     this.#terms = terms;
   }
 
-  /** A call is sent. @returns what its client calls when it has ended */
-  begin(way: CallWay, name: string): () => void {
-    const begun = { way, name, sinceMs: this.#nowMs() };
+  /**
+   * A call is sent.
+   *
+   * @param caller whose timeouts come later where it was suspended
+   * @returns what its client calls when it has ended
+   */
+  begin(way: CallWay, name: string, caller: Suspended = AWAKE): () => void {
+    const begun = { way, name, sinceMs: this.#nowMs(), caller, pausedMs: caller.pausedMs };
     this.#open.add(begun);
     return () => {
       if (this.#open.delete(begun)) this.#judge(begun);
@@ -32,8 +45,13 @@ export class CallTimes {
   }
 
   /** Of a call that returns a promise. */
-  async of<Result>(way: CallWay, name: string, call: Promise<Result>): Promise<Result> {
-    const end = this.begin(way, name);
+  async of<Result>(
+    way: CallWay,
+    name: string,
+    call: Promise<Result>,
+    caller?: Suspended,
+  ): Promise<Result> {
+    const end = this.begin(way, name, caller);
     try {
       return await call;
     } finally {
@@ -46,8 +64,8 @@ export class CallTimes {
     for (const begun of this.#open) this.#judge(begun);
   }
 
-  #judge({ way, name, sinceMs }: Begun): void {
-    const tookMs = this.#nowMs() - sinceMs;
+  #judge({ way, name, sinceMs, caller, pausedMs }: Begun): void {
+    const tookMs = this.#nowMs() - sinceMs - (caller.pausedMs - pausedMs);
     const mostMs = boundOf(way, this.#terms);
     if (tookMs <= mostMs) return;
     const message = `took ${tookMs.toFixed(0)} ms, from ${sinceMs.toFixed(0)} on, and at most ${mostMs} are promised`;

@@ -101,6 +101,8 @@ export class World {
   readonly violations: Violation[] = [];
   /** Keys on which too many calls overlap to be judged. */
   readonly undecided: string[] = [];
+  /** Clients that may be suspended: those that have the package, which must notice. */
+  readonly suspendable = new Set<RunningLife>();
   /** Clients end what they have begun, and begin nothing new. */
   isClosing = false;
   /** Requests that clients have made. */

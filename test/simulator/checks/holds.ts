@@ -2,6 +2,7 @@
  * Leases as callers hold them by the package's client: it says that a lease is held as long as that is sure, renews it in time, and
  * says that it is lost when the server says so, or when it could not be renewed. Written from docs/semaphores.md.
  */
+import type { MsSpan } from "../../support/models/span.ts";
 import type { Moment, Violation } from "./history.ts";
 import { describeMoment } from "./order.ts";
 import { SEMAPHORES } from "./semaphore-check.ts";
@@ -24,11 +25,15 @@ export interface Hold {
   readonly ttlMs: number;
   /** The caller got it. */
   readonly from: Moment;
-  /** The caller was told that it is lost; or let it go, and had been told until then that it is held. */
+  /** The caller was told that it is lost, or let it go. */
   readonly to: Moment;
   readonly isLost: boolean;
+  /** The caller asked when it let it go, and was told that it is held. */
+  readonly isHeld: boolean;
   /** In the order in which they were sent; the first one has acquired it. */
   readonly renewals: readonly Renewal[];
+  /** When the client was suspended, and could notice nothing. */
+  readonly pauses: readonly MsSpan[];
 }
 
 /** The client renews a lease after this part of its TTL. */
@@ -47,20 +52,36 @@ export function checkHolds(holds: readonly Hold[]): Violation[] {
   });
 }
 
+/**
+ * When the client has noticed at the latest what it was to notice at a moment. Its timers stand still with its machine, but it looks at
+ * the wall clock in each third of the TTL in which the machine is awake.
+ */
+function noticedBy(atMs: number, { pauses, ttlMs }: Pick<Hold, "pauses" | "ttlMs">): number {
+  const sinceMs = atMs - ttlMs;
+  return pauses.reduce(
+    (byMs, { fromMs, toMs }) =>
+      fromMs <= byMs && toMs >= sinceMs
+        ? Math.max(byMs, Math.max(atMs, toMs) + ttlMs * RENEWAL_SHARE + TIMERS_MS)
+        : byMs,
+    atMs + TIMERS_MS,
+  );
+}
+
 /** What the caller was told, and is not so. */
-function untrueOf({ renewals, ttlMs, from, to, isLost }: Hold): string[] {
+function untrueOf(hold: Hold): string[] {
+  const { renewals, ttlMs, from, to, isLost, isHeld } = hold;
   let endsAtMs = -Infinity;
   const answered = renewals
     .filter((renewal) => renewal.answered !== null && renewal.answered.ms <= to.ms)
     .toSorted((a, b) => a.answered!.ms - b.answered!.ms);
   for (const { sent, answered: at, outcome } of answered) {
-    if (at!.ms > Math.max(endsAtMs, from.ms) + TIMERS_MS) break;
+    if (at!.ms > noticedBy(Math.max(endsAtMs, from.ms), hold)) break;
     if (outcome === "held") endsAtMs = Math.max(endsAtMs, sent.ms + ttlMs);
     if (outcome !== "ended") continue;
     if (to.ms <= at!.ms + TIMERS_MS) return [];
     return [`was told that its lease is held after the server had said at ${at!.ms} that it ended`];
   }
-  if (to.ms > endsAtMs + TIMERS_MS) {
+  if (to.ms > (isHeld ? endsAtMs + TIMERS_MS : noticedBy(endsAtMs, hold))) {
     return [`was told that its lease is held ${(to.ms - endsAtMs).toFixed(1)} ms too long`];
   }
   if (isLost && to.ms < endsAtMs - TIMERS_MS) {
@@ -70,10 +91,11 @@ function untrueOf({ renewals, ttlMs, from, to, isLost }: Hold): string[] {
 }
 
 /** A renewal that was due while the lease was held, and was not sent. */
-function neglectOf({ renewals, ttlMs, to }: Hold): string[] {
+function neglectOf(hold: Hold): string[] {
+  const { renewals, ttlMs, to } = hold;
   for (const [i, { sent, answered, outcome }] of renewals.entries()) {
     if (answered === null || outcome !== "held") continue;
-    const dueMs = Math.max(sent.ms + ttlMs * RENEWAL_SHARE, answered.ms) + TIMERS_MS;
+    const dueMs = noticedBy(Math.max(sent.ms + ttlMs * RENEWAL_SHARE, answered.ms), hold);
     const next = renewals[i + 1];
     if (to.ms <= dueMs || (next !== undefined && next.sent.ms <= dueMs)) continue;
     return [`holds a lease of ${ttlMs} ms that was not renewed by ${dueMs}`];

@@ -24,6 +24,7 @@ const KINDS = {
   "connection cut": 6,
   "slow reader": 4,
   storm: 1,
+  "client suspended": 8,
 } as const;
 type Kind = keyof typeof KINDS;
 
@@ -37,6 +38,9 @@ const FULL_MS = 20_000;
 const CLOSING_SHARE = 0.8;
 /** The longest time that a reader reads nothing, in ms. */
 export const STALL_MS = 30_000;
+
+/** How long nothing happens in a client: its process waits for a processor, or its machine is suspended. */
+const SUSPENDED_MS = { least: 20, most: 120_000 };
 
 /** How long the database of a shard is away, in ms. */
 const MISSING_MS = { least: 1000, most: 120_000 };
@@ -290,7 +294,21 @@ export class Disturbances {
         });
       case "storm":
         return this.#resetAll();
+      case "client suspended":
+        return this.#suspend();
     }
+  }
+
+  #suspend(): string | null {
+    const busy = [...this.#world.suspendable].filter(
+      ({ isOver, planned }) => !isOver && planned > 0,
+    );
+    if (busy.length === 0) return null;
+    const client = this.#random.pick(busy);
+    const ms = this.#random.skewed(SUSPENDED_MS.least, SUSPENDED_MS.most);
+    const isMachine = this.#random.chance(0.5);
+    if (!client.suspend(ms, isMachine)) return null;
+    return isMachine ? "machine" : "process";
   }
 
   #deploy(release: Release, overMs: number): string {

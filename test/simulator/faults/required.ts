@@ -285,6 +285,7 @@ export const REQUIRED: readonly string[] = [
   ...each(["machine ended", "clock set"], ["machine"]),
   ...each(["deployment"], [`${BEFORE}-to-today`, "today-to-today"]),
   ...each(["storm"], ["Hubs"]),
+  ...each(["client suspended"], ["process", "machine"]),
   ...each(["connection cut", "slow reader"], ["exchange", "socket", "tcp"]),
   ...each(["call lost", "answer lost", "overload"], CALLS),
   ...each(["data lost"], ["Shard"]),
@@ -293,6 +294,7 @@ export const REQUIRED: readonly string[] = [
     ["setting changed"],
     [
       "HUBS_MAX",
+      "HOLDER_TIMEOUT_MS",
       "SHARDS",
       "SHARD_SECRET",
       "SHARDS_MAX",

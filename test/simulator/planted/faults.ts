@@ -657,6 +657,15 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 9,
   },
   {
+    name: "a lease counts as held though a machine was suspended past its end",
+    module: "src/client/semaphore/held-lease.ts",
+    code: "callers",
+    text: "return nowMs >= this.#endsAt.nowMs || wallMs >= this.#endsAt.wallMs;",
+    planted: "return nowMs >= this.#endsAt.nowMs;",
+    workload: "semaphores",
+    seed: 1,
+  },
+  {
     name: "a function that lost its lease has succeeded",
     module: "src/client/semaphore/semaphore.ts",
     code: "callers",

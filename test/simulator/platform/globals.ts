@@ -173,7 +173,9 @@ function performanceOf(life: () => Life, network: Network, isClient: boolean): o
   if (!isClient) return { timeOrigin: 0, now: () => Math.floor(life().clockMs) };
   const { time } = network.world;
   const timeOrigin = time.nowMs;
-  return { timeOrigin, now: () => time.nowMs - timeOrigin };
+  const { stoodStillMs } = life();
+  const now = (): number => time.nowMs - timeOrigin - (life().stoodStillMs - stoodStillMs);
+  return { timeOrigin, now };
 }
 
 function consoleOf({ life, onLog }: GlobalsOptions): object {

@@ -20,6 +20,9 @@ export interface Life {
   /** The present as its machine's clock shows it, ms since the epoch. It stands still within an event. */
   readonly clockMs: number;
 
+  /** How long its clock that never goes back has stood still, in ms: the machine was suspended. */
+  readonly stoodStillMs: number;
+
   /**
    * Passes a call to the platform, which may be the last one of this life.
    *

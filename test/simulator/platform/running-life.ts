@@ -1,9 +1,13 @@
 /** A life as the cluster runs it: its events one after the other, each of them perhaps its last. */
+import type { MsSpan } from "../../support/models/span.ts";
 import { endAllOf } from "./net/endings.ts";
 import type { Mortal } from "./faults.ts";
 import { LifeOver, type Life } from "./life.ts";
 import type { Instance } from "./program.ts";
 import type { Machine, Site } from "./site.ts";
+
+/** What stands still with a machine. */
+const TIMERS = ["timer", "interval", "scheduler.wait", "AbortSignal.timeout"];
 
 export class RunningLife implements Life {
   readonly name: string;
@@ -14,6 +18,10 @@ export class RunningLife implements Life {
   isOver = false;
   /** Modules of its own, where it has some. */
   code: Instance | null = null;
+  /** When nothing of it happened, in order and apart from each other: see `suspend`. */
+  readonly pauses: MsSpan[] = [];
+  /** How long its timers stood still. */
+  stoodStillMs = 0;
   /** Events that are planned and have not happened. */
   planned = 0;
   /** Work that it has asked the platform to wait for. */
@@ -65,13 +73,49 @@ export class RunningLife implements Life {
       this.planned--;
       return true;
     };
-    const cancel = this.site.time.after(delayMs, () => {
+    const { time } = this.site;
+    const [plannedAtMs, stoodStillMs] = [time.nowMs, this.stoodStillMs];
+    const happen = (): void => {
+      const waitMs =
+        this.pauses.length === 0 ? 0 : this.#waitMs(what, plannedAtMs + delayMs, stoodStillMs);
+      if (waitMs > 0) {
+        cancel = time.after(waitMs, happen);
+        return;
+      }
       end();
       this.run(what, event);
-    });
+    };
+    let cancel = time.after(delayMs, happen);
     return () => {
       if (end()) cancel();
     };
+  }
+
+  /** How much longer an event must wait that is due now, where the life is or was suspended. */
+  #waitMs(what: string, dueMs: number, stoodStillMs: number): number {
+    const lateMs = TIMERS.includes(what) ? this.stoodStillMs - stoodStillMs : 0;
+    return Math.max(this.pauses.at(-1)!.toMs, dueMs + lateMs) - this.site.time.nowMs;
+  }
+
+  /**
+   * Lets nothing happen for a while, as in a process whose processor others have. What comes meanwhile happens afterwards, in its order.
+   *
+   * @param standsStill its timers, and the clock that never goes back, stand still meanwhile, as on a machine that is suspended
+   * @returns whether it was not suspended already
+   */
+  suspend(forMs: number, standsStill: boolean): boolean {
+    const { nowMs } = this.site.time;
+    if ((this.pauses.at(-1)?.toMs ?? 0) >= nowMs) return false;
+    this.pauses.push({ fromMs: nowMs, toMs: nowMs + forMs });
+    if (standsStill) this.stoodStillMs += forMs;
+    this.site.trace.note("suspended", this.name, forMs, standsStill);
+    return true;
+  }
+
+  /** How long it has been suspended so far. */
+  get pausedMs(): number {
+    const { nowMs } = this.site.time;
+    return this.pauses.reduce((sum, { fromMs, toMs }) => sum + Math.min(toMs, nowMs) - fromMs, 0);
   }
 
   /** Plans events for what begins now and ends later: within `blockConcurrencyWhile`, what belongs to that happens before it ends. */

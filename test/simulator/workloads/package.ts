@@ -41,6 +41,7 @@ export function packageIn(
   runtime: Runtime = "client",
 ): Package {
   life.code ??= world.callers(globalsFor(world, life, random, runtime));
+  world.suspendable.add(life);
   // The rest of the event that has loaded the package already calls it.
   life.code.enter();
   return life.code.exports as unknown as Package;

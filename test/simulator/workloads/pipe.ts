@@ -40,6 +40,7 @@ export class Pipe {
   /** The server has closed the connection, and the client can still send: nothing of that must be served. */
   isClosed = false;
   readonly #world: World;
+  readonly #client: RunningLife;
   readonly #events: PipeEvents;
   readonly #wire: Wire;
   readonly #expected: Expected[] = [];
@@ -58,6 +59,7 @@ export class Pipe {
     events: PipeEvents = {},
   ) {
     this.#world = world;
+    this.#client = client;
     this.#events = events;
     this.kind = options.kind;
     this.connection = options.connection;
@@ -83,7 +85,8 @@ export class Pipe {
   send(frames: readonly Sent[]): Promise<Answer>[] {
     const answers = frames.map((sent) => {
       const { promise, resolve: settle } = Promise.withResolvers<Answer>();
-      const end = this.#world.times.begin("connection", `${this.kind} ${this.connection}`);
+      const { times } = this.#world;
+      const end = times.begin("connection", `${this.kind} ${this.connection}`, this.#client);
       const resolve = (answer: Answer): void => {
         end();
         settle(answer);

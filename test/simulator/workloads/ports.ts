@@ -29,7 +29,7 @@ export const httpPort: OpenPort = (world, client, random, protocol = EDGE) => {
     },
     async exchange(operations) {
       connection = world.newConnection();
-      const end = world.times.begin("http", `POST ${protocol.path}`);
+      const end = world.times.begin("http", `POST ${protocol.path}`, client);
       const body = messageOf(operations);
       const headers = headersOf(protocol.namespace);
       const request = new SimRequest(`${SERVER}${protocol.path}`, {
@@ -70,7 +70,7 @@ export const bindingPort: OpenPort = (world, client, random, { namespace } = EDG
     },
     async exchange(operations) {
       connection = world.newConnection();
-      const end = world.times.begin("binding", "exchange");
+      const end = world.times.begin("binding", "exchange", client);
       try {
         return splitReplies(
           operations,

@@ -24,7 +24,12 @@ function renewal(
 const lostAt = (ms: number, renewals: readonly Renewal[]): string => check(ms, true, renewals);
 const heldUntil = (ms: number, renewals: readonly Renewal[]): string => check(ms, false, renewals);
 
-function check(toMs: number, isLost: boolean, renewals: readonly Renewal[]): string {
+function check(
+  toMs: number,
+  isLost: boolean,
+  renewals: readonly Renewal[],
+  pauses: Hold["pauses"] = [],
+): string {
   const hold: Hold = {
     client: 7,
     name: "gpu",
@@ -33,7 +38,9 @@ function check(toMs: number, isLost: boolean, renewals: readonly Renewal[]): str
     from: renewals[0]!.answered!,
     to: at(toMs),
     isLost,
+    isHeld: !isLost,
     renewals,
+    pauses,
   };
   return checkHolds([hold])
     .map(({ promise, subject, message }) => `${promise}: ${subject}: ${message}`)
@@ -85,6 +92,25 @@ describe("the checker of leases in the hands of callers", () => {
   it("refuses a lease that is lost while the last renewal is younger than a TTL", () => {
     expect(lostAt(3500, [renewal(0), renewal(1000), renewal(2000), renewal(3000)])).toContain(
       "was told that its lease is lost 2500.0 ms too early",
+    );
+  });
+
+  it("accepts a suspended client that notices the end within a third of the TTL after it goes on", () => {
+    const pauses = [{ fromMs: 500, toMs: 8000 }];
+    expect(check(8900, true, [renewal(0)], pauses)).toBe("");
+    expect(check(9100, true, [renewal(0)], pauses)).toContain("6100.0 ms too long");
+  });
+
+  it("refuses a suspended client that calls a lease held when it goes on after its end", () => {
+    const pauses = [{ fromMs: 500, toMs: 8000 }];
+    expect(check(8000, false, [renewal(0)], pauses)).toContain("5000.0 ms too long");
+  });
+
+  it("accepts a renewal that was due while its client was suspended, and refuses one that is later", () => {
+    const pauses = [{ fromMs: 500, toMs: 1500 }];
+    expect(check(2600, false, [renewal(0), renewal(2400)], pauses)).toBe("");
+    expect(check(2700, false, [renewal(0), renewal(2600)], pauses)).toContain(
+      "not renewed by 2503",
     );
   });
 

@@ -15,6 +15,7 @@ class TestLife implements Life {
   readonly name = "test #1";
   isOver = false;
   clockMs = 0;
+  readonly stoodStillMs = 0;
   brokenBy: string | null = null;
   /** Calls in their order. */
   readonly calls: string[] = [];

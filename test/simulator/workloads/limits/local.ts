@@ -170,18 +170,18 @@ export class LocalCaller {
 
   /** Makes one request of a limiter. */
   async #call(isolate: Isolate, limiter: RateLimiter): Promise<void> {
-    const { random } = isolate.own;
+    const { random, life } = isolate.own;
     const stored = this.#key(random);
     const key = `${limiter.name}:${stored}`;
     const share = random.next();
     if (share < SHARES.reset) {
-      return await this.#note({ name: "reset", key }, async () => ({
+      return await this.#note(life, { name: "reset", key }, async () => ({
         success: await limiter.reset(stored),
       }));
     }
     const cost = costOf(random);
     if (share < SHARES.refund) {
-      return await this.#note({ name: "refund", key, cost }, async () =>
+      return await this.#note(life, { name: "refund", key, cost }, async () =>
         outcomeOf(await limiter.refund(stored, { cost })),
       );
     }
@@ -189,7 +189,7 @@ export class LocalCaller {
     if (share < SHARES.reserve) return await this.#reserve(isolate, limiter, stored);
     if (share < SHARES.limitMany) return await this.#limitMany(isolate, limiter);
     const { leaseMs } = isolate;
-    await this.#note({ name: "local", key, cost, leaseMs }, async () =>
+    await this.#note(life, { name: "local", key, cost, leaseMs }, async () =>
       outcomeOf(await limiter.limit(stored, { cost })),
     );
   }
@@ -199,7 +199,10 @@ export class LocalCaller {
   }
 
   /** Some of the keys may be the same. Each is decided by itself. */
-  async #limitMany({ own: { random }, leaseMs }: Isolate, limiter: RateLimiter): Promise<void> {
+  async #limitMany(
+    { own: { random, life }, leaseMs }: Isolate,
+    limiter: RateLimiter,
+  ): Promise<void> {
     const count = AT_ONCE.least + random.int(AT_ONCE.most - AT_ONCE.least + 1);
     const entries = Array.from({ length: count }, () => ({
       key: random.pick(this.#keys),
@@ -211,12 +214,12 @@ export class LocalCaller {
       cost,
       leaseMs,
     }));
-    await this.#noteAll(operations, async () =>
+    await this.#noteAll(life, operations, async () =>
       (await limiter.limitMany(entries)).map((result) => outcomeOf(result)),
     );
   }
 
-  async #limitAll({ own: { random }, limiters, charge }: Isolate): Promise<void> {
+  async #limitAll({ own: { random, life }, limiters, charge }: Isolate): Promise<void> {
     const count = TOGETHER.least + random.int(TOGETHER.most - TOGETHER.least + 1);
     const some = new Set(Array.from({ length: count }, () => random.pick(limiters)));
     const entries = [...some].map((limiter) => ({
@@ -229,7 +232,7 @@ export class LocalCaller {
       cost,
     }));
     const operation = { name: "limitAll", key: parts[0]!.key, entries: parts } as const;
-    await this.#note(operation, async () => {
+    await this.#note(life, operation, async () => {
       const { success, results } = await charge(entries);
       return { success, results: results as readonly LimitResult[] };
     });
@@ -242,7 +245,7 @@ export class LocalCaller {
     const cost = 1 + costOf(random);
     const ttlMs = Math.round(random.skewed(RESERVED_MS.least, RESERVED_MS.most));
     const id = `${life.name} ${++this.#reserved}`;
-    await this.#note({ name: "reserve", key, id, cost, ttlMs }, async () => {
+    await this.#note(life, { name: "reserve", key, id, cost, ttlMs }, async () => {
       const held = await limiter.reserve(stored, { cost, ttlMs });
       this.#settleLater(own, limiter, { key, id, cost }, held);
       return outcomeOf(held);
@@ -262,7 +265,7 @@ export class LocalCaller {
     const isByLimiter = random.chance(0.3);
     life.later(random.skewed(SETTLED_MS.least, SETTLED_MS.most), "settle", () => {
       if (world.isClosing) return;
-      void this.#note({ name: "settle", key, id, cost: real }, async () => {
+      void this.#note(life, { name: "settle", key, id, cost: real }, async () => {
         const { success, settled } = isByLimiter
           ? await limiter.settle(reservationId, real)
           : await (real === 0 ? held.release() : held.settle(real));
@@ -271,12 +274,17 @@ export class LocalCaller {
     });
   }
 
-  async #note(operation: LimitOperation, ask: () => Promise<LimitOutcome>): Promise<void> {
-    await this.#noteAll([operation], async () => [await ask()]);
+  async #note(
+    life: RunningLife,
+    operation: LimitOperation,
+    ask: () => Promise<LimitOutcome>,
+  ): Promise<void> {
+    await this.#noteAll(life, [operation], async () => [await ask()]);
   }
 
   /** Notes what is asked for together. Where one of several fails, nothing is known of the others. */
   async #noteAll(
+    life: RunningLife,
     operations: readonly LimitOperation[],
     ask: () => Promise<readonly LimitOutcome[]>,
   ): Promise<void> {
@@ -286,7 +294,7 @@ export class LocalCaller {
       this.#history.begin({ client: number, door: "client", connection: null, operation }),
     );
     for (const call of calls) this.#open.add(call);
-    const end = world.times.begin("limiter", operations[0]!.name);
+    const end = world.times.begin("limiter", operations[0]!.name, life);
     this.#ends.add(end);
     let outcomes: readonly (LimitOutcome | Open)[];
     try {

@@ -114,11 +114,13 @@ class ClientWay implements Way {
   readonly #client: ThrottrClient;
   readonly #failures: Failures;
   readonly #times: CallTimes;
+  readonly #life: RunningLife;
 
-  constructor(client: ThrottrClient, { failures, times }: World) {
+  constructor(client: ThrottrClient, { failures, times }: World, life: RunningLife) {
     this.#client = client;
     this.#failures = failures;
     this.#times = times;
+    this.#life = life;
   }
 
   async call<Name extends CallName>(
@@ -129,7 +131,8 @@ class ClientWay implements Way {
     return await Promise.all(
       calls.map(async ({ name, given }) => {
         try {
-          return { result: await this.#times.of("client", name, client[name](...given)) };
+          const called = client[name](...given);
+          return { result: await this.#times.of("client", name, called, this.#life) };
         } catch (error) {
           this.#failures.noteCall(`${name} of a client`, error, "listings");
           const failed = failureOf(error);
@@ -154,7 +157,7 @@ export const portWay = (world: World, life: RunningLife, random: Random): PortWa
 export function wayOf(world: World, life: RunningLife, random: Random): Way {
   if (!random.chance(CLIENT_SHARE)) return portWay(world, life, random);
   // The first attempt of a call that is repeated, as those on leases may be, could be applied after its second.
-  return new ClientWay(clientOf(world, life, random, { attemptsMax: 1 }), world);
+  return new ClientWay(clientOf(world, life, random, { attemptsMax: 1 }), world, life);
 }
 
 /** A GET over HTTP, sent to one of the doors. */

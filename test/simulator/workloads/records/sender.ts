@@ -99,11 +99,13 @@ export class ClientSender implements Sender {
   readonly #client: ThrottrClient;
   readonly #failures: Failures;
   readonly #times: CallTimes;
+  readonly #life: RunningLife;
 
-  constructor(client: ThrottrClient, { failures, times }: World) {
+  constructor(client: ThrottrClient, { failures, times }: World, life: RunningLife) {
     this.#client = client;
     this.#failures = failures;
     this.#times = times;
+    this.#life = life;
   }
 
   connectionOf(): null {
@@ -115,7 +117,7 @@ export class ClientSender implements Sender {
       const { name, given, answerOf } = commandOf(operation);
       const client = this.#client as unknown as Readonly<Record<typeof name, Call>>;
       try {
-        const answer = this.#times.of("client", name, client[name](...given));
+        const answer = this.#times.of("client", name, client[name](...given), this.#life);
         return answerOf((await answer) as never);
       } catch (error) {
         this.#failures.noteCall(`${name} of a client`, error, "records");
@@ -154,7 +156,7 @@ export function senderOf(
 ): Sender {
   if (random.chance(CLIENT_SHARE)) {
     const options = { ...attemptsIn(world), namespace };
-    return new ClientSender(clientOf(world, life, random, options), world);
+    return new ClientSender(clientOf(world, life, random, options), world, life);
   }
   const isOther = random.chance(OTHERS_SHARE);
   const speech = speechIn(namespace, isOther ? random.pick(OTHERS) : EDGE);

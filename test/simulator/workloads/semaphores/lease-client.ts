@@ -60,25 +60,38 @@ export class LeaseClient {
    * @returns what the caller calls when it asks no longer whether the lease is held; it says whether it was all the while
    */
   hold(lease: HeldLease, name: string, ttlMs: number): () => boolean {
-    const { number: client } = this.#client;
+    const { number: client, life } = this.#client;
+    const { pauses } = life;
     const { leaseId, signal } = lease;
     const from = this.#now();
     let isOpen = true;
-    const end = (isLost: boolean): void => {
+    const end = (isLost: boolean, isHeld: boolean): void => {
       isOpen = false;
       this.#held.delete(letGo);
       const renewals = this.#renewals.get(leaseId) ?? [];
-      this.#holds.push({ client, name, leaseId, ttlMs, from, to: this.#now(), isLost, renewals });
+      const to = this.#now();
+      this.#holds.push({
+        client,
+        name,
+        leaseId,
+        ttlMs,
+        from,
+        to,
+        isLost,
+        isHeld,
+        renewals,
+        pauses,
+      });
     };
     const letGo = (): boolean => {
       const wasHeld = isOpen && lease.isHeld;
       // A lease that is found to be lost just now has been noted by its signal.
-      if (isOpen) end(false);
+      if (isOpen) end(false, wasHeld);
       return wasHeld;
     };
     this.#held.add(letGo);
     signal.addEventListener("abort", () => {
-      if (isOpen) end(true);
+      if (isOpen) end(true, false);
     });
     return letGo;
   }
@@ -150,8 +163,8 @@ export class LeaseClient {
     const asked: Asked = { frame: Buffer.from(frameOf(operation)), isSent: false, call };
     this.#asked.add(asked);
     try {
-      const { times } = this.#client.world;
-      const result = await times.of("client", operation.type, ask());
+      const { world, life } = this.#client;
+      const result = await world.times.of("client", operation.type, ask(), life);
       this.#calls.end(asked.call, outcomeOf(result));
       return result;
     } catch (error) {
