@@ -35,6 +35,7 @@ const since = (earliestMs: number, latestMs: number): Partial<UsageTerms> => ({
 
 const TERMS: UsageTerms = {
   countingSince: () => [beforeMs(0), beforeMs(0)],
+  mayMissReads: () => false,
   mayBeStale: () => false,
 };
 
@@ -73,6 +74,13 @@ describe("the usage of a record", () => {
     expect(judge([...used, stat(50, 0, 1)], since(25, 25))).toHaveLength(1);
     expect(judge([...used, stat(50, 0, 0)], since(0, 45))).toEqual([]);
     expect(judge([...used, stat(50, 2, 2)], since(0, 45))).toEqual([]);
+  });
+
+  it("may miss reads where its shard was split, and no writes", () => {
+    const mayMissReads = () => true;
+    expect(judge([...used, stat(50, 0, 2)], { mayMissReads })).toEqual([]);
+    expect(judge([...used, stat(50, 2, 1)], { mayMissReads })).toHaveLength(1);
+    expect(judge([...used, stat(50, 3, 2)], { mayMissReads })).toHaveLength(1);
   });
 
   it("begins anew with another record under the key", () => {

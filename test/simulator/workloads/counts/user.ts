@@ -102,6 +102,7 @@ function termsOf({ witness: { facts } }: World, plan: Plan): UsageTerms {
       const isApart = facts.membersOf(object).length > 1;
       return [isApart ? beforeMs(-Infinity) : starts.reduce(earlier), starts.reduce(later)];
     },
+    mayMissReads: (key) => facts.membersOf(objectOf(key)).length > 1,
     mayBeStale: (key, { begun, ended }) =>
       ended !== null && facts.staleSince(objectOf(key), begun, ended) !== begun,
   };
