@@ -9,14 +9,14 @@ interface Begun {
   readonly sinceMs: number;
   readonly caller: Suspended;
   /** How long its caller had been suspended before. */
-  readonly pausedMs: number;
+  readonly suspendedMs: number;
 }
 
 /** How long the life of a caller has been suspended so far. */
-type Suspended = Pick<RunningLife, "pausedMs">;
+type Suspended = Pick<RunningLife, "suspendedMs">;
 
 const PROMISE = "Progress";
-const AWAKE: Suspended = { pausedMs: 0 };
+const AWAKE: Suspended = { suspendedMs: 0 };
 
 export class CallTimes {
   readonly violations: Violation[] = [];
@@ -37,7 +37,7 @@ export class CallTimes {
    * @returns what its client calls when it has ended
    */
   begin(way: CallWay, name: string, caller: Suspended = AWAKE): () => void {
-    const begun = { way, name, sinceMs: this.#nowMs(), caller, pausedMs: caller.pausedMs };
+    const begun = { way, name, sinceMs: this.#nowMs(), caller, suspendedMs: caller.suspendedMs };
     this.#open.add(begun);
     return () => {
       if (this.#open.delete(begun)) this.#judge(begun);
@@ -64,8 +64,8 @@ export class CallTimes {
     for (const begun of this.#open) this.#judge(begun);
   }
 
-  #judge({ way, name, sinceMs, caller, pausedMs }: Begun): void {
-    const tookMs = this.#nowMs() - sinceMs - (caller.pausedMs - pausedMs);
+  #judge({ way, name, sinceMs, caller, suspendedMs }: Begun): void {
+    const tookMs = this.#nowMs() - sinceMs - (caller.suspendedMs - suspendedMs);
     const mostMs = boundOf(way, this.#terms);
     if (tookMs <= mostMs) return;
     const message = `took ${tookMs.toFixed(0)} ms, from ${sinceMs.toFixed(0)} on, and at most ${mostMs} are promised`;

@@ -33,7 +33,7 @@ export interface Hold {
   /** In the order in which they were sent; the first one has acquired it. */
   readonly renewals: readonly Renewal[];
   /** When the client was suspended, and could notice nothing. */
-  readonly pauses: readonly MsSpan[];
+  readonly suspensions: readonly MsSpan[];
 }
 
 /** The client renews a lease after this part of its TTL. */
@@ -56,9 +56,12 @@ export function checkHolds(holds: readonly Hold[]): Violation[] {
  * When the client has noticed at the latest what it was to notice at a moment. Its timers stand still with its machine, but it looks at
  * the wall clock in each third of the TTL in which the machine is awake.
  */
-function noticedBy(atMs: number, { pauses, ttlMs }: Pick<Hold, "pauses" | "ttlMs">): number {
+function noticedBy(
+  atMs: number,
+  { suspensions, ttlMs }: Pick<Hold, "suspensions" | "ttlMs">,
+): number {
   const sinceMs = atMs - ttlMs;
-  return pauses.reduce(
+  return suspensions.reduce(
     (byMs, { fromMs, toMs }) =>
       fromMs <= byMs && toMs >= sinceMs
         ? Math.max(byMs, Math.max(atMs, toMs) + ttlMs * RENEWAL_SHARE + TIMERS_MS)

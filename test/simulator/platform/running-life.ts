@@ -19,7 +19,7 @@ export class RunningLife implements Life {
   /** Modules of its own, where it has some. */
   code: Instance | null = null;
   /** When nothing of it happened, in order and apart from each other: see `suspend`. */
-  readonly pauses: MsSpan[] = [];
+  readonly suspensions: MsSpan[] = [];
   /** How long its timers stood still. */
   stoodStillMs = 0;
   /** Events that are planned and have not happened. */
@@ -77,7 +77,7 @@ export class RunningLife implements Life {
     const [plannedAtMs, stoodStillMs] = [time.nowMs, this.stoodStillMs];
     const happen = (): void => {
       const waitMs =
-        this.pauses.length === 0 ? 0 : this.#waitMs(what, plannedAtMs + delayMs, stoodStillMs);
+        this.suspensions.length === 0 ? 0 : this.#waitMs(what, plannedAtMs + delayMs, stoodStillMs);
       if (waitMs > 0) {
         cancel = time.after(waitMs, happen);
         return;
@@ -94,7 +94,7 @@ export class RunningLife implements Life {
   /** How much longer an event must wait that is due now, where the life is or was suspended. */
   #waitMs(what: string, dueMs: number, stoodStillMs: number): number {
     const lateMs = TIMERS.includes(what) ? this.stoodStillMs - stoodStillMs : 0;
-    return Math.max(this.pauses.at(-1)!.toMs, dueMs + lateMs) - this.site.time.nowMs;
+    return Math.max(this.suspensions.at(-1)!.toMs, dueMs + lateMs) - this.site.time.nowMs;
   }
 
   /**
@@ -105,17 +105,20 @@ export class RunningLife implements Life {
    */
   suspend(forMs: number, standsStill: boolean): boolean {
     const { nowMs } = this.site.time;
-    if ((this.pauses.at(-1)?.toMs ?? 0) >= nowMs) return false;
-    this.pauses.push({ fromMs: nowMs, toMs: nowMs + forMs });
+    if ((this.suspensions.at(-1)?.toMs ?? 0) >= nowMs) return false;
+    this.suspensions.push({ fromMs: nowMs, toMs: nowMs + forMs });
     if (standsStill) this.stoodStillMs += forMs;
     this.site.trace.note("suspended", this.name, forMs, standsStill);
     return true;
   }
 
   /** How long it has been suspended so far. */
-  get pausedMs(): number {
+  get suspendedMs(): number {
     const { nowMs } = this.site.time;
-    return this.pauses.reduce((sum, { fromMs, toMs }) => sum + Math.min(toMs, nowMs) - fromMs, 0);
+    return this.suspensions.reduce(
+      (sum, { fromMs, toMs }) => sum + Math.min(toMs, nowMs) - fromMs,
+      0,
+    );
   }
 
   /** Plans events for what begins now and ends later: within `blockConcurrencyWhile`, what belongs to that happens before it ends. */

@@ -28,7 +28,7 @@ function check(
   toMs: number,
   isLost: boolean,
   renewals: readonly Renewal[],
-  pauses: Hold["pauses"] = [],
+  suspensions: Hold["suspensions"] = [],
 ): string {
   const hold: Hold = {
     client: 7,
@@ -40,7 +40,7 @@ function check(
     isLost,
     isHeld: !isLost,
     renewals,
-    pauses,
+    suspensions,
   };
   return checkHolds([hold])
     .map(({ promise, subject, message }) => `${promise}: ${subject}: ${message}`)
@@ -96,20 +96,20 @@ describe("the checker of leases in the hands of callers", () => {
   });
 
   it("accepts a suspended client that notices the end within a third of the TTL after it goes on", () => {
-    const pauses = [{ fromMs: 500, toMs: 8000 }];
-    expect(check(8900, true, [renewal(0)], pauses)).toBe("");
-    expect(check(9100, true, [renewal(0)], pauses)).toContain("6100.0 ms too long");
+    const suspensions = [{ fromMs: 500, toMs: 8000 }];
+    expect(check(8900, true, [renewal(0)], suspensions)).toBe("");
+    expect(check(9100, true, [renewal(0)], suspensions)).toContain("6100.0 ms too long");
   });
 
   it("refuses a suspended client that calls a lease held when it goes on after its end", () => {
-    const pauses = [{ fromMs: 500, toMs: 8000 }];
-    expect(check(8000, false, [renewal(0)], pauses)).toContain("5000.0 ms too long");
+    const suspensions = [{ fromMs: 500, toMs: 8000 }];
+    expect(check(8000, false, [renewal(0)], suspensions)).toContain("5000.0 ms too long");
   });
 
   it("accepts a renewal that was due while its client was suspended, and refuses one that is later", () => {
-    const pauses = [{ fromMs: 500, toMs: 1500 }];
-    expect(check(2600, false, [renewal(0), renewal(2400)], pauses)).toBe("");
-    expect(check(2700, false, [renewal(0), renewal(2600)], pauses)).toContain(
+    const suspensions = [{ fromMs: 500, toMs: 1500 }];
+    expect(check(2600, false, [renewal(0), renewal(2400)], suspensions)).toBe("");
+    expect(check(2700, false, [renewal(0), renewal(2600)], suspensions)).toContain(
       "not renewed by 2503",
     );
   });

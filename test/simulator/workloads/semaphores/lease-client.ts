@@ -61,7 +61,7 @@ export class LeaseClient {
    */
   hold(lease: HeldLease, name: string, ttlMs: number): () => boolean {
     const { number: client, life } = this.#client;
-    const { pauses } = life;
+    const { suspensions } = life;
     const { leaseId, signal } = lease;
     const from = this.#now();
     let isOpen = true;
@@ -80,7 +80,7 @@ export class LeaseClient {
         isLost,
         isHeld,
         renewals,
-        pauses,
+        suspensions,
       });
     };
     const letGo = (): boolean => {
