@@ -75,7 +75,7 @@ function untrueOf(hold: Hold): string[] {
   const { renewals, ttlMs, from, to, isLost, isHeld } = hold;
   let endsAtMs = -Infinity;
   const answered = renewals
-    .filter((renewal) => renewal.answered !== null && renewal.answered.ms <= to.ms)
+    .filter(({ answered: at }) => at !== null && at.tick <= to.tick)
     .toSorted((a, b) => a.answered!.ms - b.answered!.ms);
   for (const { sent, answered: at, outcome } of answered) {
     if (at!.ms > noticedBy(Math.max(endsAtMs, from.ms), hold)) break;

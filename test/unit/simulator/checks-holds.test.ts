@@ -70,6 +70,13 @@ describe("the checker of leases in the hands of callers", () => {
     expect(lostAt(3000, [renewal(0), late])).toBe("");
   });
 
+  it("accepts a lease that is lost just before the answer to its renewal, at one moment", () => {
+    const late = { ...renewal(1000), answered: { tick: 3001, ms: 3000 } };
+    expect(lostAt(3000, [renewal(0), late])).toBe("");
+    const inTime = { ...renewal(1000), answered: { tick: 2999, ms: 3000 } };
+    expect(lostAt(3000, [renewal(0), inTime])).toContain("1000.0 ms too early");
+  });
+
   it("refuses a lease that counts as held longer than a TTL after its last renewal", () => {
     const unanswered = [renewal(0), renewal(1000, "unknown")];
     expect(heldUntil(3100, unanswered)).toContain(
