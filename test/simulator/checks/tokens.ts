@@ -3,7 +3,7 @@
  * docs/operations.md ("Tokens", "Revocation").
  */
 import { describeCall, type Call, type Moment, type Violation } from "./history.ts";
-import { describeMoment, isBefore } from "./order.ts";
+import { describeMoment, earlier, isBefore } from "./order.ts";
 
 export interface SeenToken {
   readonly id: string;
@@ -63,7 +63,7 @@ const FAULTS_MS = 180_000;
 const CLOCK_MS = 60_000;
 
 export function checkTokens(calls: readonly TokenCall[], terms: TokenTerms): Violation[] {
-  const judge = new Judge(calls.flatMap(revocationOf), terms);
+  const judge = new Judge(calls.flatMap(revocationOf), firstAnswersOf(calls), terms);
   return calls.flatMap((call) => {
     const { operation, begun, ended } = call;
     if (operation.name !== "use" || ended === null) return [];
@@ -89,13 +89,28 @@ function revocationOf({ operation, begun, ended, outcome }: TokenCall): Revocati
   return [{ of: operation.of, begun, done: outcome === ACCEPTED ? ended : null }];
 }
 
+/** When a connection had its first answer, by the tick at which its client began to open it: a Hub has it from then on for certain. */
+type FirstAnswers = ReadonlyMap<number, Moment>;
+
+function firstAnswersOf(calls: readonly TokenCall[]): FirstAnswers {
+  const first = new Map<number, Moment>();
+  for (const { operation, ended, outcome } of calls) {
+    if (operation.name !== "use" || operation.openedAt === null || outcome !== ACCEPTED) continue;
+    const { tick } = operation.openedAt;
+    first.set(tick, earlier(ended!, first.get(tick) ?? ended!));
+  }
+  return first;
+}
+
 class Judge {
   readonly #revocations: readonly Revocation[];
+  readonly #firstAnswers: FirstAnswers;
   readonly #terms: TokenTerms;
   readonly #clockMs: number;
 
-  constructor(revocations: readonly Revocation[], terms: TokenTerms) {
+  constructor(revocations: readonly Revocation[], firstAnswers: FirstAnswers, terms: TokenTerms) {
     this.#revocations = revocations;
+    this.#firstAnswers = firstAnswers;
     this.#terms = terms;
     this.#clockMs = terms.hasFaults ? CLOCK_MS : 0;
   }
@@ -132,8 +147,9 @@ class Judge {
     const faultsMs = this.#terms.hasFaults ? FAULTS_MS : 0;
     for (const { of, begun: asked, done } of this.#revocations) {
       if (done === null || !isOf(of, token)) continue;
-      const wasOpen = openedAt !== null && isBefore(openedAt, asked);
-      // A door that learns of it late may open a connection, which ends when the Directory tells Hubs again.
+      const answered = openedAt === null ? undefined : this.#firstAnswers.get(openedAt.tick);
+      const wasOpen = answered !== undefined && isBefore(answered, asked);
+      // One that a door is just opening, or opens as it learns of it late, ends when the Directory tells Hubs again.
       if (openedAt !== null && !wasOpen && this.#terms.hasFaults) continue;
       const lateMs = begun.ms - done.ms - allowedMs(openedAt, wasOpen) - faultsMs;
       if (lateMs <= 0 || (openedAt === null && this.#isUnread(begun, ended))) continue;

@@ -95,10 +95,17 @@ describe("the checker of tokens", () => {
   });
 
   it("refuses a connection that goes on after the revocation of its token", () => {
-    expect(check([useOver(0, 6000), revoke(1000)])).toBe("");
-    expect(check([revoke(1000), useOver(0, 7000)])).toContain("later than promised");
-    expect(check([revoke(1000), useOver(0, 180_000)], FAULTY)).toBe("");
-    expect(check([revoke(1000), useOver(0, 190_000)], FAULTY)).not.toBe("");
+    const first = [useOver(0, 100), revoke(1000)];
+    expect(check([...first, useOver(0, 6000)])).toBe("");
+    expect(check([...first, useOver(0, 7000)])).toContain("later than promised");
+    expect(check([...first, useOver(0, 180_000)], FAULTY)).toBe("");
+    expect(check([...first, useOver(0, 190_000)], FAULTY)).not.toBe("");
+  });
+
+  it("leaves a connection that was just being opened at the revocation open until Hubs are told again", () => {
+    const first = [useOver(990, 995), revoke(1000)];
+    expect(check([...first, useOver(990, 90_000)])).toBe("");
+    expect(check([...first, useOver(990, 103_000)])).toContain("later than promised");
   });
 
   it("leaves a connection that was opened after the revocation open until Hubs are told again", () => {
