@@ -79,7 +79,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "",
     workload: "channels",
     isCalm: true,
-    seed: 7,
+    seed: 21,
   },
   {
     name: "what a door has counted is handed over again, though the Directory may have it",
@@ -1035,7 +1035,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "const left: number[] = [];",
     workload: "tokens",
     isCalm: true,
-    seed: 40,
+    seed: 211,
   },
   {
     name: "a door keeps the first list of revoked tokens that it has read",

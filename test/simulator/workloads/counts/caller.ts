@@ -6,7 +6,7 @@ import { RequestType } from "../../../../src/wire/throttr/request-types.ts";
 import type { Operation } from "../../../../src/wire/edge/operation.ts";
 import { checkRequests } from "../../checks/counts.ts";
 import { History, isAnswered, type Call, type Violation } from "../../checks/history.ts";
-import { afterMs } from "../../checks/order.ts";
+import { NEVER } from "../../checks/order.ts";
 import type { World } from "../../world.ts";
 import { pauseBeside } from "../client.ts";
 import type { Port } from "../port.ts";
@@ -22,9 +22,6 @@ const PAUSE_MS = { least: 200, most: 60_000 };
 const AT_ONCE_MOST = 12;
 /** How often it changes to another door, or to another connection. */
 const CHANGE_SHARE = 0.15;
-/** A Hub tells the Directory once a minute what it has counted: a reset, or sleep, loses what came since. */
-const REPORTED_MS = 65_000;
-
 /** An empty message to a channel without a name. It is refused, as only the server may push. */
 const EVENT: Operation<EventOutcome> = {
   type: RequestType.event,
@@ -77,9 +74,12 @@ export class CountedCaller {
   }
 }
 
-/** Where nothing goes wrong: whether the Directory knows of it, or the Hub of its connection still does. */
-function isReported({ connection, begun, ended }: EventCall, world: World): boolean {
+/**
+ * Where nothing goes wrong: whether the Directory knows of it for certain, or the Hub of its connection still does. A Hub reports with the
+ * first event of a minute. So sleep loses what it has counted since, and that may be long ago.
+ */
+function isReported({ connection, begun }: EventCall, world: World): boolean {
   const { facts } = world.witness;
   const hub = facts.connections.get(connection!)?.hub;
-  return hub === undefined || !facts.wasAway(hub, begun, afterMs(ended!.ms + REPORTED_MS));
+  return hub === undefined || !facts.wasAway(hub, begun, NEVER);
 }
