@@ -165,6 +165,10 @@ export const RENAMED_VARIABLES: Readonly<Record<string, Name>> = {
   COUNTER_STATS_INTERVAL_MS: "YRMCDS_STATS_INTERVAL_MS",
 };
 
+/** Whether the server has a variable of this name, or had it by this name before. */
+export const isVariable = (name: string): boolean =>
+  Object.hasOwn(SETTINGS, name) || Object.hasOwn(RENAMED_VARIABLES, name);
+
 /** A variable has a value that it can't have. */
 export class SettingsError extends ThrottrError {
   /** @param detail names the variable and its range */

@@ -1,5 +1,5 @@
 /** Variables of the server, as `--var NAME=value` gives them. */
-import { parseSettings, RENAMED_VARIABLES } from "../base/settings.ts";
+import { isVariable, parseSettings } from "../base/settings.ts";
 import { UsageError } from "./failure.ts";
 
 interface Assignment {
@@ -16,9 +16,8 @@ export function assignmentOf(text: string): Assignment {
 
 /** Refuses a name that is not a variable of the server, which would never notice it. @throws UsageError `variable_unknown` */
 export function assertKnown(name: string): void {
-  // The Worker's own table of variables: a new one is known here at once.
+  if (isVariable(name)) return;
   const known = Object.keys(parseSettings({}));
-  if (known.includes(name) || Object.hasOwn(RENAMED_VARIABLES, name)) return;
   throw new UsageError(
     "variable_unknown",
     `--var: unknown variable ${name}; the variables are ${known.join(", ")}`,

@@ -7,8 +7,8 @@
  */
 import { readFile } from "node:fs/promises";
 import * as miniflare from "miniflare";
-import { parseSettings, RENAMED_VARIABLES } from "../base/settings.ts";
-import { checkOptions, unknownField, type FieldNames } from "../wire/edge/argument.ts";
+import { isVariable, parseSettings } from "../base/settings.ts";
+import { checkOptions, type FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { http } from "../client/transport/http.ts";
 import { ThrottrClient } from "../client/client.ts";
@@ -145,8 +145,9 @@ export async function throttrWorker({
 
 /** A name that the server does not have would be without effect, and a wrong value be named only by its first answer. */
 function checkVariables(variables: object): void {
-  const name = unknownField(variables, { ...parseSettings(variables), ...RENAMED_VARIABLES });
-  if (name === null) return;
+  parseSettings(variables);
+  const name = Object.keys(variables).find((each) => !isVariable(each));
+  if (name === undefined) return;
   const detail = `variables.${name}: there is no such variable; docs/reference.md lists them`;
   throw new ThrottrError("option_invalid", detail);
 }
