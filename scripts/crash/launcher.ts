@@ -38,12 +38,12 @@ export interface Running {
   kill(): Promise<void>;
   /** What it has printed. */
   log(): string;
-  /** Whether its process runs, or how it ended, to follow "the server": `was running`, `had ended with exit code 1`. */
-  state(): string;
+  /** The process that was started. */
+  readonly process: Pick<ChildProcess, "exitCode" | "signalCode">;
 }
 
-/** The state of the process that was started, for `Running`. */
-export function stateOf({ exitCode, signalCode }: ChildProcess): string {
+/** Whether its process runs, or how it ended, to follow "the server": `was running`, `had ended with exit code 1`. */
+export function stateOf({ process: { exitCode, signalCode } }: Running): string {
   if (signalCode !== null) return `had been ended by ${signalCode}`;
   return exitCode === null ? "was running" : `had ended with exit code ${exitCode}`;
 }

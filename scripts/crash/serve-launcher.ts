@@ -4,14 +4,7 @@ import { join } from "node:path";
 import { UNIQUE_KEYS } from "../../src/cli/serve/configuration.ts";
 import { isRunning, SelfHosted } from "../../test/support/process/self-hosted.ts";
 import { ROOT } from "../server.ts";
-import {
-  runBuild,
-  stateOf,
-  untilReady,
-  type Launch,
-  type Launcher,
-  type Running,
-} from "./launcher.ts";
+import { runBuild, untilReady, type Launch, type Launcher, type Running } from "./launcher.ts";
 
 /** What the dialects of the ports of `wrangler.toml` are, as far as the crash test speaks them. */
 const SPOKEN: Readonly<Record<number, string>> = {
@@ -66,7 +59,7 @@ export class ServeLauncher implements Launcher {
         if (pid !== undefined) await untilGone(pid);
       },
       log: () => server.errors + server.events.map((event) => JSON.stringify(event)).join("\n"),
-      state: () => stateOf(server.process),
+      process: server.process,
     };
   }
 

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Launch, Launcher, Running, ServerKind } from "./launcher.ts";
+import { stateOf, type Launch, type Launcher, type Running, type ServerKind } from "./launcher.ts";
 import { ServeLauncher } from "./serve-launcher.ts";
 import { StartLauncher } from "./start-launcher.ts";
 import { CrashViolation } from "./violation.ts";
@@ -118,14 +118,14 @@ export class Site {
   /** Kills the server at once; resolves when it is gone. */
   async kill(): Promise<void> {
     if (this.#server === null) return;
-    this.#stateBeforeKill = `${this.#server.state()} when it was killed`;
+    this.#stateBeforeKill = `${stateOf(this.#server)} when it was killed`;
     await this.#server.kill();
     this.#server = null;
   }
 
   /** How the server is that was started last, and what it printed at the end. */
   lastWords(): string {
-    const state = this.#server?.state() ?? this.#stateBeforeKill;
+    const state = this.#server === null ? this.#stateBeforeKill : stateOf(this.#server);
     return `the server ${state}; its log ends with:\n${this.#log().slice(-LOG_TAIL_CHARACTERS)}`;
   }
 

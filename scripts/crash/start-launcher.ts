@@ -3,14 +3,7 @@ import { once } from "node:events";
 import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { configWithPorts, ROOT, startServer } from "../server.ts";
-import {
-  runBuild,
-  stateOf,
-  untilReady,
-  type Launch,
-  type Launcher,
-  type Running,
-} from "./launcher.ts";
+import { runBuild, untilReady, type Launch, type Launcher, type Running } from "./launcher.ts";
 
 /** wrangler reloads the server, and so closes all connections, when a file that it watches seems to have changed. */
 const UNWATCHED = { CHOKIDAR_USEPOLLING: "true", CHOKIDAR_INTERVAL: String(86_400_000) };
@@ -53,7 +46,7 @@ export class StartLauncher implements Launcher {
       killNow: () => server.killNow(),
       kill: async () => await server.kill(),
       log: () => readFileSync(logPath, "utf8"),
-      state: () => stateOf(server.process),
+      process: server.process,
     };
   }
 
