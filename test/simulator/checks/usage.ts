@@ -59,7 +59,7 @@ export function checkUsage(calls: readonly UsageCall[], terms: UsageTerms): Viol
 
 function checkKey(calls: readonly UsageCall[], terms: UsageTerms): Violation[] {
   const violations: Violation[] = [];
-  /** Reads and writes of the present record, with its INSERT; null while there is none. */
+  /** Calls on the present record, from its INSERT on; null while there is no record. */
   let used: UsageCall[] | null = null;
   /** Of unknown outcome: they may be executed later, on whichever record there is then. */
   const open: UsageCall[] = [];

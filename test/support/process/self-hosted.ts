@@ -105,7 +105,7 @@ export class SelfHosted {
     // One that has ended by itself has ended its workerd, whose id may be another process's by now.
     if (this.process.exitCode === null) {
       const ready = this.events.findLast(({ event }) => event === "ready");
-      // Before it is ready only it knows workerd's id, and ends it when it is told to stop.
+      // Until it is ready, it alone knows workerd's id: told to stop, it ends workerd, too.
       this.process.kill(ready === undefined ? "SIGTERM" : "SIGKILL");
       if (ready !== undefined) killIfThere(ready.workerdPid!);
     }

@@ -102,13 +102,13 @@ describe("the checker of leases in the hands of callers", () => {
     );
   });
 
-  it("accepts a suspended client that notices the end within a third of the TTL after it goes on", () => {
+  it("accepts a lost lease that its client notices up to a third of the TTL after a suspension", () => {
     const suspensions = [{ fromMs: 500, toMs: 8000 }];
     expect(check(8900, true, [renewal(0)], suspensions)).toBe("");
     expect(check(9100, true, [renewal(0)], suspensions)).toContain("6100.0 ms too long");
   });
 
-  it("refuses a suspended client that calls a lease held when it goes on after its end", () => {
+  it("refuses a lease that counts as held after a suspension in which it ended", () => {
     const suspensions = [{ fromMs: 500, toMs: 8000 }];
     expect(check(8000, false, [renewal(0)], suspensions)).toContain("5000.0 ms too long");
   });
