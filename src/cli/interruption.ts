@@ -23,7 +23,7 @@ export class Interruption {
   constructor() {
     for (const name of SIGNALS) process.on(name, this.#onSignal);
     this.#stopWatching = onNpmEnd(() => {
-      // Whoever has ended npm may have sent the same signal to this process: it is no second one.
+      // The signal that ended npm may have reached this process as well: that is one interruption, not two.
       if (!this.#controller.signal.aborted) this.#onSignal("SIGTERM");
     });
   }

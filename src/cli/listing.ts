@@ -10,7 +10,7 @@ import { tableOf, type Column } from "./table.ts";
 
 /** How the rows of a listing are printed. */
 export interface Listing<Row> {
-  /** A row for scripts: one line each, so that a reader needs no more memory than a row. */
+  /** A row for scripts: one line each, so that a reader holds one row in memory at a time. */
   readonly json: (row: Row) => Json;
   readonly columns: readonly Column<Row>[];
 }

@@ -77,8 +77,8 @@ export function useLoaded<Value extends object>(
   useEffect(() => {
     if (everyMs === null) return;
     const timer = setInterval(() => {
-      // Loading again ends a load that is under way: a slow server would never be heard. And what a token or a server
-      // lacks, it will lack the next time, too.
+      // Loading again cancels a load that is under way, so a slow server could never answer. And a right or feature that
+      // is missing now will be missing the next time, too.
       if (!document.hidden && !isPending.current && !isHopeless.current) reload();
     }, everyMs);
     return () => clearInterval(timer);

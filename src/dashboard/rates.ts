@@ -30,8 +30,8 @@ export function ratesBetween(before: Totals | null, now: Totals): Record<string,
 }
 
 /**
- * Gives each name a slot of a chart when it first has a rate, and keeps it: a line does not change
- * its colour while somebody looks at it.
+ * Gives each name a slot of a chart when it first has a rate, and keeps it: the colour
+ * of a line does not change on an open page.
  */
 export class Slots {
   readonly #names: string[] = [];

@@ -46,7 +46,7 @@ export type Fields = (name: string) => string;
  * The strategy that a form says. Ranges are left to the limiter, which names field and limit.
  *
  * @param quotas how many rows of quotas the form has
- * @throws ThrottrError such as `burst_invalid` for a number that is none
+ * @throws ThrottrError such as `burst_invalid` for text that is not a number
  */
 export function strategyOf(name: StrategyName, field: Fields, quotas: number): LimitStrategy {
   switch (name) {

@@ -55,7 +55,7 @@ export class Holder {
     if (this.#exchanges++ === 0) this.#idle = Promise.withResolvers<void>();
   }
 
-  /** It sends no more of them. */
+  /** An exchange has sent its last frame of the connection. */
   endExchange(): void {
     if (--this.#exchanges === 0) this.#idle.resolve();
   }

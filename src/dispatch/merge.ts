@@ -34,7 +34,7 @@ export type Visited = "next" | "end" | Promise<void>;
 interface Stream {
   source: PageSource;
   reader: PageReader;
-  /** The entry at hand has not been given yet. */
+  /** The reader's current entry has not been merged yet. */
   hasEntry: boolean;
 }
 

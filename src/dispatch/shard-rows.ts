@@ -60,7 +60,7 @@ export async function splitShard(
   if (from === null) throw unknownShard(label);
   return await shards.askOwnerOf(from, async (shard) => {
     if (shard.range.from !== from) {
-      // This isolate may not have heard of its split: then the shard it knows has another range, and says so.
+      // This isolate may not know of a split yet: then the shard it knows has another range, and refuses.
       await refuseUnknown(shard.stub().shardState(shard.placement));
       throw unknownShard(label);
     }

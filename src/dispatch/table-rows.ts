@@ -59,7 +59,7 @@ function isBeyond({ answer: { last } }: Given, end: TablePlace): boolean {
   return last !== undefined && last !== null && comparePlaces(last, end) > 0;
 }
 
-/** The place up to which all shards have given their records, and no more than asked for; null where that is all they have. */
+/** The place up to which all shards have given their records, at most as many as asked for; null when they have given all. */
 function endOfPage(given: readonly Given[], recordsMax: number): TablePlace | null {
   const count = given.reduce((sum, { answer }) => sum + answer.count, 0);
   const ends = given.flatMap(({ answer }) => answer.next ?? []);

@@ -43,7 +43,7 @@ export class LoadSample {
 
   #turn(span: number): void {
     const passed = Math.min(span - this.#span, SPANS + 1);
-    // A clock that has gone back leaves counts that nobody can place.
+    // After a clock went back, the counts belong to no known span.
     if (passed < 0) this.#calls.fill(0);
     for (let i = 0; i < passed; i++) this.#calls[(span - i) % (SPANS + 1)] = 0;
     this.#span = span;

@@ -10,7 +10,7 @@
  *                           were written to it, and not reported before; "gone", of the Worker only: the
  *                           client reads no more, and what it sent may go on
  *                   close   the client has gone, and all that it sent has been passed on
- *     Hub → bridge: binary  consumed u32, replies: so many of the client's bytes are answered for good
+ *     Hub → bridge: binary  consumed u32, replies: the number of the client's bytes that are answered for good
  *
  * A WebSocket can't be told to wait, so each side counts: the bridge stops reading from its client
  * while `bridgeWindow` bytes are not consumed, the Hub starts no further call while more than

@@ -30,7 +30,7 @@ type Waiting = string | Uint8Array;
 
 /**
  * One listener. What the Hub sends waits until the client reads; the Hub's own limit for unread bytes keeps it short. Once
- * the Hub has ended the listener it counts these bytes no more: then a client that does not read is given up.
+ * the Hub has ended the listener, it no longer counts these bytes: a client that does not read is then dropped.
  */
 export class EventStream {
   readonly response: Response;

@@ -7,7 +7,7 @@
  * are executed from then on.
  *
  * An isolate serves many requests in 128 MB, and one client that does not read holds what was replied to it, and the body
- * of its request, whose other runs wait for room: hence the three limits below, for one response, for all, and for how long.
+ * of its request, whose other runs wait for room. So there are three limits below: for one response, for all, and for how long.
  */
 import { stopwatchMs } from "../base/clock.ts";
 import { reportFailure } from "../base/failure.ts";

@@ -1,7 +1,7 @@
 /**
  * Access of callers over a service binding, from the binding's props.
  *
- * Props are written in the caller's configuration by somebody with access to the account; a caller at run time cannot
+ * Props are part of the caller's configuration, which only members of the account can write; a caller at run time cannot
  * change them. So they need no signature, unlike tokens.
  */
 import type { Access } from "../base/access.ts";

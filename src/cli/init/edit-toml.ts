@@ -30,7 +30,7 @@ function isSame(text: string, wanted: ConfigObject): boolean {
   }
 }
 
-/** A text by its lines. A line in a text of several lines may look like a header or a key: hence the second reading. */
+/** A text by its lines. A line in a text of several lines may look like a header or a key, so the result is parsed again. */
 class Lines {
   readonly all: readonly string[];
   readonly #newLine: string;

@@ -2,8 +2,8 @@
  * Messages of a group's channels that are kept for listeners that come back (`REPLAY_MESSAGES_MAX`).
  *
  * The messages of one publication to one channel are a chunk, and a chunk is a row: rows are billed, not bytes. A channel
- * keeps no more than a listener could be given. A group is bounded as well, and takes what is too much from the channels
- * that have most, so a flood on one channel costs its own messages.
+ * keeps as many as one listener can be sent. A group is bounded as well, and drops messages of its largest channels first, so a
+ * flood on one channel costs that channel's own messages.
  */
 import { ByteWriter } from "../../wire/bytes.ts";
 import { forEachMessage, writeMessage } from "../../wire/messages.ts";

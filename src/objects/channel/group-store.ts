@@ -70,7 +70,7 @@ export class GroupStore {
     return this.#head === null ? [] : this.storage.sql.exec<Row>(query, ...bindings).toArray();
   }
 
-  /** Executes what writes, and makes the tables first where there are none. */
+  /** Executes a statement that writes, and creates missing tables first. */
   write(query: string, ...bindings: (ArrayBuffer | string | number)[]): void {
     this.#prepare();
     this.storage.sql.exec(query, ...bindings);

@@ -90,7 +90,7 @@ export class Audience {
     const arrivals = this.#arrivals;
     try {
       await tellGroup(true);
-      // The group has asked meanwhile, and was told that there are none: it may have dropped the join.
+      // If the group asked during the call, the Hub answered that it has no subscriber, and the group may have dropped the join.
       this.#isTold = this.#denials === denials;
     } catch (error) {
       // A subscriber that has come since was not refused yet: the loop tries again for it.

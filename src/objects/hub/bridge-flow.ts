@@ -13,7 +13,7 @@ export class HubBacklog {
   /** Of each client what is more than its bridge reports at once: one that has read everything may owe such a report for good. */
   unreadBytes = 0;
 
-  /** True when each client may leave no more than one window. */
+  /** True when each client may leave at most one window unread. */
   get isTight(): boolean {
     return this.unreadBytes > BRIDGES_BACKLOG_BYTES_MAX;
   }

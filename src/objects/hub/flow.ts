@@ -19,7 +19,7 @@ export interface FlowHost extends SocketFlowHost {
 
 /** What outlives hibernation. */
 export interface StoredFlow {
-  /** Bytes on their way to a bridge's client, or replies to a WebSocket client since it was last heard of. */
+  /** Bytes on their way to a bridge's client, or reply bytes since a WebSocket client last sent anything. */
   readonly undrainedBytes: number;
   /** Push bytes since then. */
   readonly unheardBytes: number;

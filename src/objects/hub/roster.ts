@@ -261,7 +261,7 @@ export class Roster {
   }
 
   /**
-   * The audience of a channel, made where there is none. `*` has no group: the Directory knows which Hubs have
+   * The audience of a channel, created on first use. `*` has no group: the Directory knows which Hubs have
    * connections.
    */
   #audienceOf(channel: string): Audience {

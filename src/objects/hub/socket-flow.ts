@@ -44,7 +44,7 @@ export class SocketFlow {
   /** Reply bytes sent beyond what the peer is believed to have read by `#atMs`. */
   #aheadBytes = 0;
   #atMs = 0;
-  /** The last ping that was heard: it says nothing about what was sent since. */
+  /** When the last known ping arrived, ms since the epoch: it says nothing about what was sent afterwards. */
   seenPingMs: number;
   #isClosed = false;
   #hasSocket = true;

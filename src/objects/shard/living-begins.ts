@@ -1,5 +1,5 @@
 /**
- * Where ranges begin that shards have, beyond those that one has heard of.
+ * Where the ranges of all shards begin: those that one shard knows, and others found through them.
  *
  * Ranges lie side by side on the circle, so the end of each is where another one begins.
  */

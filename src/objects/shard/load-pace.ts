@@ -2,7 +2,7 @@
 
 /** Calls have fallen by a split, or have not, when this has passed since. */
 const JUDGED_AFTER_MS = 60_000;
-/** A split has helped if no more than this share of the calls is left: half of them should be. */
+/** A split has helped if at most this share of the calls is left. An even split leaves half. */
 const HELPED_SHARE = 0.8;
 const PAUSE_MS_MIN = 600_000;
 const PAUSE_MS_MAX = 86_400_000;

@@ -20,7 +20,7 @@ interface RangeJournal extends Pick<Journal, "placement"> {
 
 const NONE: readonly number[] = [];
 
-/** What a namespace has that has no data: one shard, for whoever reads. */
+/** Of a namespace without data: one shard, which has the whole circle. */
 export const NOTHING_YET: ShardRanges = { shards: 0, range: WHOLE, begins: [] };
 
 /** What a shard that a namespace began with knows of ranges: its own, and the first one all the others as well. */

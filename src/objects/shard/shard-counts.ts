@@ -145,7 +145,7 @@ export class ShardCounts {
 
   /**
    * Writes the counts that no row has, in a row of their own. The shard goes on where that fails, as a full disk serves
-   * reads: counts are not records, and nobody was promised them.
+   * reads: no caller was promised that counts survive, as it was for records.
    */
   store(): void {
     try {

@@ -347,7 +347,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return isServing && !this.#claim.isOpen ? null : this.#admit(placement);
   }
 
-  /** Whoever has waited here has to look at the range again. */
+  /** The range may change during this wait, so callers check it again afterwards. */
   async #admit(placement: Placement): Promise<void> {
     const { adoption, gate } = this.#splits;
     if (adoption.isPending) await adoption.ask();

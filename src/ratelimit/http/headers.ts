@@ -152,7 +152,7 @@ function wholeWaitMsOf(
   return success ? waitMsOf(policy, quota, nowMs) : retryAfterMs;
 }
 
-/** For how long no more than the remainder can be used, about; null where no wait helps. */
+/** About how long a caller has the remainder alone to use, ms; null where waiting does not help. */
 function waitMsOf(
   { windowMs, stepMs }: Policy,
   { allowed, reset }: QuotaResult,

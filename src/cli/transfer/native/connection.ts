@@ -21,7 +21,7 @@ const UNIT_UNLESS_KNOWN: TtlUnit = "s";
 const PUSH_7_1 = 0x03;
 /** Everybody is subscribed to it. */
 const EVERYBODY = 0x2a;
-/** Servers make fragments of 2 KiB; one far larger is none. */
+/** Servers send fragments of 2 KiB; a far larger count is not a fragment. */
 const FRAGMENT_ROWS_MAX = 1 << 20;
 /** No server of ours takes more than a part of it. */
 const VALUE_BYTES_MAX = 32 << 20;
@@ -110,7 +110,7 @@ export class NativeConnection {
   }
 
   /**
-   * Asks for the values of records; null of those that there are none of any more.
+   * Asks for the values of records; null for a record that has ended since.
    *
    * @param listed few enough that the server holds their requests at once
    */

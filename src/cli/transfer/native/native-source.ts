@@ -9,7 +9,7 @@ import { NativeConnection, type Address, type ListedKey } from "./connection.ts"
 const CONNECTIONS = 4;
 /** What a server holds at once of a connection's requests: some lose replies beyond 1,024 of them. */
 const REQUESTS_MAX = 250;
-/** And some read no more than 8,096 bytes at once. */
+/** Some read at most 8,096 bytes at once. */
 const REQUEST_BYTES_MAX = 4096;
 /** Bytes of a request before its key: type and length. */
 const REQUEST_HEADER_BYTES = 2;
@@ -85,7 +85,7 @@ export class NativeSource implements RecordSource {
     }
   }
 
-  /** Whoever expects longer fields than the server sends waits for what never comes. */
+  /** A client that expects longer fields than the server sends waits for bytes that never come. */
   #explained(error: unknown): unknown {
     if (!(error instanceof ThrottrError) || error.code !== "timeout") return error;
     const size = `uint${8 * this.#settings.protocol.valueSize}`;

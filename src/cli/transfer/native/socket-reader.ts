@@ -1,4 +1,4 @@
-/** Reads what a socket brings as the parser asks for it; while nobody asks, the peer waits. */
+/** Reads from a socket as the parser asks for bytes; between its requests the peer has to wait. */
 import type { Socket } from "node:net";
 import { ThrottrError } from "../../../wire/edge/error.ts";
 

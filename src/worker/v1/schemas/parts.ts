@@ -185,7 +185,7 @@ export const prefix = v.exactOptional(
   queryBytes(0, "Only names that begin with it; all without it."),
 );
 
-/** Rows of a page. A shard holds a page in memory as a whole, hence the bound. */
+/** Rows of a page. Bounded because a shard holds a whole page in memory. */
 export const limit = v.exactOptional(
   queryInteger(1, SCAN_RECORDS_MAX, `Rows of the page. Default: ${SCAN_RECORDS_MAX}.`),
 );
