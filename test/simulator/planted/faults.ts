@@ -578,7 +578,7 @@ export const PLANTED: readonly PlantedFault[] = [
     text: "this.needsRow = needsRow;",
     planted: "this.needsRow = false;",
     workload: "semaphores",
-    seed: 626,
+    seed: 462,
   },
   {
     name: "a renewed lease keeps its old end",
@@ -914,7 +914,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "if (shard === null) throw",
     workload: "listings",
     splits: SPLITS,
-    seed: 105,
+    seed: 495,
   },
   {
     name: "a shard loads data that was written with another secret",
