@@ -1,6 +1,8 @@
 /** Files and folders as several commands need them, with the errors that are no errors there. */
 import {
   closeSync,
+  constants,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -21,21 +23,53 @@ export function textIfThere(path: string): string | null {
   }
 }
 
-/** The beginning of a file or a pipe as text: a wrong path, such as that of a log, must not fill the memory. */
-export function textUpTo(path: string, bytesMax: number): string {
+/** How a file is opened that may be a pipe: else the system waits until a process writes to it, and no signal ends that wait. */
+export const WITHOUT_WAITING = constants.O_RDONLY | constants.O_NONBLOCK;
+/** How often a pipe is asked for its bytes. */
+const PIPE_INTERVAL_MS = 20;
+
+/**
+ * The beginning of a file or a pipe as text: a wrong path, such as that of a log, must not fill the memory.
+ *
+ * @param pipeTimeoutMs how long a pipe may take to its end, as its writer may ask a person for a password
+ */
+export function textUpTo(path: string, bytesMax: number, pipeTimeoutMs: number): string {
   const bytes = Buffer.alloc(bytesMax);
-  const file = openSync(path, "r");
+  const deadline = performance.now() + pipeTimeoutMs;
+  const file = openSync(path, WITHOUT_WAITING);
   try {
+    // Before its first writer comes, a pipe with a name reads as if it had ended.
+    const hasName = lstatSync(path).isFIFO();
     let length = 0;
-    // A pipe gives its bytes in parts. 0 is the end of the file, or of the buffer.
     for (;;) {
-      const read = readSync(file, bytes, length, bytesMax - length, null);
-      if (read === 0) return bytes.toString("utf8", 0, length);
-      length += read;
+      const read = readNow(file, bytes.subarray(length));
+      const isAwaited = read === null || (read === 0 && length === 0 && hasName);
+      // 0 is the end of the file, or of the buffer.
+      if (read === 0 && !isAwaited) return bytes.toString("utf8", 0, length);
+      length += read ?? 0;
+      if (isAwaited) pause(PIPE_INTERVAL_MS);
+      if (isAwaited && performance.now() > deadline) {
+        throw new Error(`${path}: the pipe did not come to its end within ${pipeTimeoutMs} ms`);
+      }
     }
   } finally {
     closeSync(file);
   }
+}
+
+/** Reads what is there, and returns the number of bytes; null for a pipe that has none yet. */
+function readNow(file: number, to: Uint8Array): number | null {
+  try {
+    return readSync(file, to);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EAGAIN") return null;
+    throw error;
+  }
+}
+
+/** Waits without returning to the event loop. */
+function pause(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
 /**

@@ -1,10 +1,12 @@
 /** The small parts of the gateway: ports, addresses, options, tokens, logs and figures. */
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { readCertificate } from "../../src/cli/gateway/certificate.ts";
 import { startGateway } from "../../src/cli/gateway/gateway.ts";
 import { GatewayLog } from "../../src/cli/gateway/log.ts";
 import { metricsText, PortMetrics } from "../../src/cli/gateway/metrics.ts";
@@ -139,6 +141,15 @@ describe("tokens", () => {
       if (bad.trim() !== "") expect(String(error)).not.toContain(bad.trim().slice(0, 100));
     }
     rmSync(folder, { recursive: true });
+  });
+
+  it("a token file that is a pipe without a writer is refused, and so is a certificate", async () => {
+    const pipe = join(mkdtempSync(join(tmpdir(), "gateway-pipe-")), "pipe");
+    execFileSync("mkfifo", [pipe]);
+    await expect(tokenOfFile(pipe)()).rejects.toMatchObject({ code: "token_unreadable" });
+    const files = { certificateFile: pipe, keyFile: pipe };
+    await expect(readCertificate(files)).rejects.toMatchObject({ code: "tls_invalid" });
+    rmSync(dirname(pipe), { recursive: true });
   });
 
   it("a given token is checked at the start", async () => {

@@ -1,16 +1,19 @@
 /** `throttr-edge serve`: what flags ask for, the configuration of workerd, the folder of the data. */
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
+  closeSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   rmSync,
   statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -18,6 +21,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import { textUpTo } from "../../src/cli/files.ts";
 import { addressOf, addressText, isLoopback, reachableUrl } from "../../src/cli/serve/address.ts";
 import { assetsIn } from "../../src/cli/serve/assets.ts";
 import { capnpText } from "../../src/cli/serve/capnp-text.ts";
@@ -162,6 +166,25 @@ describe("flags", () => {
     // Without a block on the disk, and too long for a string.
     truncateSync(file, 2 ** 33);
     expect(await failure(() => plan({ tokenSecretFile: file }))).toBe(expected);
+  });
+
+  it("a secret comes from a pipe, also one whose writer is late", () => {
+    const pipe = join(folder, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const writes = "sleep 0.2; (printf first; sleep 0.2; printf second) > $0";
+    spawn("sh", ["-c", writes, pipe], { stdio: "ignore" });
+    expect(textUpTo(pipe, 100, 20_000)).toBe("firstsecond");
+  });
+
+  it("a pipe without a writer, or whose writer does not come to an end, does not hold the start for good", async () => {
+    const pipe = join(folder, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const late = `undefined: ${pipe}: the pipe did not come to its end within 100 ms`;
+    expect(await failure(() => textUpTo(pipe, 100, 100))).toBe(late);
+    const writer = openSync(pipe, "r+");
+    writeSync(writer, "a part");
+    expect(await failure(() => textUpTo(pipe, 100, 100))).toBe(late);
+    closeSync(writer);
   });
 
   it("an empty number leaves what serve computes, and an empty text is a value", () => {

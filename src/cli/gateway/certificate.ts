@@ -7,6 +7,7 @@
 import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
 import { UsageError } from "../failure.ts";
+import { WITHOUT_WAITING } from "../files.ts";
 import { detailOf } from "./error.ts";
 
 /** Paths of PEM files, as the flags name them. They are read again for each reload. */
@@ -29,8 +30,8 @@ export interface Certificate {
 export async function readCertificate(files: CertificateFiles): Promise<Certificate> {
   try {
     const [cert, key] = await Promise.all([
-      readFile(files.certificateFile),
-      readFile(files.keyFile),
+      readFile(files.certificateFile, { flag: WITHOUT_WAITING }),
+      readFile(files.keyFile, { flag: WITHOUT_WAITING }),
     ]);
     // Node compares key and certificate here, and throws; the context itself is not needed.
     createSecureContext({ cert, key });

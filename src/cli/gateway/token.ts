@@ -4,9 +4,10 @@
  * A file is how secrets are rotated: tokens expire, and a gateway that had to be restarted for a new one would drop all
  * clients.
  */
-import { createReadStream } from "node:fs";
+import { open } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { UsageError } from "../failure.ts";
+import { WITHOUT_WAITING } from "../files.ts";
 import { detailOf } from "./error.ts";
 
 /** Returns the token for a new connection; null to send none. */
@@ -28,14 +29,17 @@ export function givenToken(token: string | null): TokenSource {
  */
 export function tokenOfFile(path: string): TokenSource {
   return async () => {
-    // One byte more than the longest token shows that a file is too long. Latin-1 maps each byte to
-    // a character.
-    const file = createReadStream(path, { encoding: "latin1", end: TOKEN_BYTES_MAX });
-    const read = await text(file).catch((error: unknown) => {
+    const read = await beginningOf(path).catch((error: unknown) => {
       throw new UsageError("token_unreadable", detailOf(error));
     });
     return checkedToken(read.trim(), path);
   };
+}
+
+/** One byte more than the longest token shows that a file is too long. Latin-1 maps each byte to a character. */
+async function beginningOf(path: string): Promise<string> {
+  const file = await open(path, WITHOUT_WAITING);
+  return await text(file.createReadStream({ encoding: "latin1", end: TOKEN_BYTES_MAX }));
 }
 
 /** Checks the form. The error does not quote the text, which may be a secret, and would end in a log. */

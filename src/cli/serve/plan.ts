@@ -80,6 +80,8 @@ const ON_ONE_THREAD: Readonly<Record<string, string>> = { SPLIT_CALLS_PER_SECOND
 const SECRET_BYTES_MIN = 32;
 /** No secret is longer. A wrong path, such as that of a log, shows at once. */
 const SECRET_BYTES_MAX = 4096;
+/** A pipe without a writer must not hold the start, which no signal ends meanwhile. A person may have to type a password. */
+const SECRET_TIMEOUT_MS = 30_000;
 /** What bytes that are not UTF-8 are decoded to, in files and in the environment alike. */
 const REPLACEMENT = "\uFFFD";
 /**
@@ -250,7 +252,8 @@ function secretIn(file: string, flag: string): string {
   let secret: string;
   try {
     // A byte more than the longest secret and its line break shows that a file is too long.
-    secret = textUpTo(file, SECRET_BYTES_MAX + "\r\n".length + 1).replace(/\r?\n$/, "");
+    const bytesMax = SECRET_BYTES_MAX + "\r\n".length + 1;
+    secret = textUpTo(file, bytesMax, SECRET_TIMEOUT_MS).replace(/\r?\n$/, "");
   } catch (error) {
     throw new UsageError("secret_invalid", `${flag}: ${(error as Error).message}`);
   }
