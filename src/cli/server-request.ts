@@ -69,7 +69,7 @@ export async function askServer(
     const known = ThrottrError.from(error);
     if (body !== undefined || known.code !== "outcome_unknown") throw known;
     // A GET changes nothing, so its outcome is never in doubt: it failed.
-    throw new ThrottrError("connection_failed", known.detail, { cause: error });
+    throw new ThrottrError("connection_failed", known.detail, { cause: known.cause });
   }
 }
 
@@ -79,7 +79,9 @@ async function jsonOf(
   response: Response,
   field: string | undefined,
 ): Promise<Record<string, Json>> {
-  const text = await response.text();
+  const text = await response.text().catch((cause: unknown) => {
+    throw new ThrottrError("outcome_unknown", `the answer of ${url} was cut off`, { cause });
+  });
   const answer = parsed(text);
   if (answer !== null && (field === undefined || Object.hasOwn(answer, field))) return answer;
   throw new ThrottrError("response_invalid", notThrottr(url, response.status, text));
