@@ -1175,11 +1175,11 @@ describe("health", () => {
 describe("clock", () => {
   it("clock shows how far each shard's time is ahead, and sets all of them back", async () => {
     const told = JSON.parse((await run("clock --json")).out) as object;
-    expect(told).toEqual({ shards: [{ index: 0, lagMs: 0 }] });
+    expect(told).toEqual({ shards: [{ index: 0, shard: "0", lagMs: 0 }] });
     const { exitCode, out } = await run("clock --reset --json");
     expect(exitCode).toBe(0);
     expect(JSON.parse(out)).toEqual({
-      shards: [{ index: 0, setBackMs: 0 }],
+      shards: [{ index: 0, shard: "0", setBackMs: 0 }],
     });
     expect((await run("clock")).out).toMatch(/^shard +ahead by\n0 +0 ms\n/);
   });

@@ -32,7 +32,7 @@ export function addClock(program: Command): void {
     .action(
       action<ClockOptions, []>(async (invocation, { reset = false }) => {
         const overview = await ask<Overview>(invocation, "/v1/overview");
-        if (reset) await setBack(invocation, overview.namespace);
+        if (reset) await setBack(invocation, overview);
         else await tell(invocation, overview);
         return ExitCode.done;
       }),
@@ -44,14 +44,14 @@ export function addClock(program: Command): void {
 async function tell({ output }: Invocation, { shards }: Overview): Promise<void> {
   const rows = shards.map((shard) =>
     shard.isUnreachable
-      ? { index: shard.index, code: shard.code }
-      : { index: shard.index, lagMs: shard.clockLagMs },
+      ? { index: shard.index, shard: shard.shard, code: shard.code }
+      : { index: shard.index, shard: shard.shard, lagMs: shard.clockLagMs },
   );
   await output.print({ shards: rows }, () =>
     tableOf<(typeof rows)[number]>(
       output,
       [
-        ["shard", ({ index }) => index],
+        ["shard", ({ shard }) => shard],
         ["ahead by", (row) => ("code" in row ? row.code : `${row.lagMs} ms`), "right"],
       ],
       rows,
@@ -60,17 +60,26 @@ async function tell({ output }: Invocation, { shards }: Overview): Promise<void>
 }
 
 /** Sets all shards back, and prints by how much. */
-async function setBack(invocation: Invocation, namespace: string): Promise<void> {
+async function setBack(
+  invocation: Invocation,
+  { namespace, shards: known }: Overview,
+): Promise<void> {
   const { output } = invocation;
   const { shards } = await ask<SetBack>(invocation, "/v1/admin/clock", { namespace });
-  await output.print({ shards: shards.map((shard) => ({ ...shard })) }, () =>
-    tableOf(output, SET_BACK, shards),
-  );
+  // The answer names no shards, and a split since the overview moves their places.
+  const isSame = shards.length === known.length;
+  const rows = shards.map((row) => ({ ...row, shard: isSame ? known[row.index]!.shard : null }));
+  await output.print({ shards: rows }, () => tableOf(output, SET_BACK, rows));
+}
+
+interface NamedSetBack {
+  readonly shard: string | null;
+  readonly setBackMs: number;
 }
 
 /** The columns of `clock --reset`. */
-const SET_BACK: readonly Column<SetBack["shards"][number]>[] = [
-  ["shard", ({ index }) => index],
+const SET_BACK: readonly Column<NamedSetBack>[] = [
+  ["shard", ({ shard }) => shard ?? "-"],
   ["set back by", ({ setBackMs }) => `${setBackMs} ms`, "right"],
 ];
 
