@@ -1,5 +1,13 @@
 /** How `throttr-edge deploy` starts wrangler: which one, and on which Node. */
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
@@ -25,18 +33,37 @@ const WRANGLER = { version: "4.155.0", engines: { node: ">=22.0.0" } };
 const node = (version: string) => ({ path: "/usr/bin/node", version });
 
 describe("the wrangler of a deployment", () => {
-  it("a program that does not start is named", () => {
+  it("a program that does not start is named", async () => {
     // A package `node` whose installation was cut short has no program.
     const folder = projectWith({ wrangler: WRANGLER, node: { version: "24.21.0" } });
     const cwd = vi.spyOn(process, "cwd").mockReturnValue(folder);
-    expect(() => runWrangler(["--version"])).toThrow(
-      expect.objectContaining({
-        code: "wrangler_unusable",
-        message: expect.stringMatching(
-          /node_modules\/node\/bin\/node does not start: .*ENOENT$/,
-        ) as string,
-      }) as Error,
+    await expect(runWrangler(["--version"], new AbortController().signal)).rejects.toMatchObject({
+      code: "wrangler_unusable",
+      message: expect.stringMatching(
+        /node_modules\/node\/bin\/node does not start: .*ENOENT$/,
+      ) as string,
+    });
+    cwd.mockRestore();
+  });
+
+  it("a signal ends wrangler, and none is started after it", async () => {
+    const folder = projectWith({ wrangler: WRANGLER });
+    const started = join(folder, "started");
+    mkdirSync(join(folder, "node_modules/wrangler/bin"));
+    writeFileSync(
+      join(folder, "node_modules/wrangler/bin/wrangler.js"),
+      `require("node:fs").appendFileSync(${JSON.stringify(started)}, "once ");
+       setInterval(() => {}, 1000);`,
     );
+    const cwd = vi.spyOn(process, "cwd").mockReturnValue(folder);
+    const ending = new AbortController();
+    const running = runWrangler(["secret", "list"], ending.signal, "ignore");
+    await vi.waitFor(() => expect(existsSync(started)).toBe(true), 10_000);
+    ending.abort("SIGTERM");
+    await expect(running).rejects.toMatchObject({ code: "aborted" });
+    const next = runWrangler(["deploy"], ending.signal, "ignore");
+    await expect(next).rejects.toMatchObject({ code: "aborted" });
+    expect(readFileSync(started, "utf8")).toBe("once ");
     cwd.mockRestore();
   });
 

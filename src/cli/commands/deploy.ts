@@ -72,10 +72,14 @@ async function deploy(
   flags: readonly string[],
 ): Promise<ExitCode> {
   const folder = mkdtempSync(join(tmpdir(), "throttr-deploy-"));
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  // A second signal ends the process at once, and secrets are in the folder.
+  process.once("exit", remove);
   try {
     return await deployFrom(folder, invocation, options, flags);
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    process.off("exit", remove);
+    remove();
   }
 }
 
@@ -85,7 +89,7 @@ async function deployFrom(
   options: DeployOptions,
   flags: readonly string[],
 ): Promise<ExitCode> {
-  const { host, output } = invocation;
+  const { host, output, signal } = invocation;
   const given = variablesOf(options.var ?? []);
   const environment = options.env ?? host.environment.CLOUDFLARE_ENV ?? "";
   const target =
@@ -97,20 +101,21 @@ async function deployFrom(
   const isDryRun = options.dryRun === true;
   const secrets = secretsOf(host.environment);
   const needsSecret = !isOpen && secrets.TOKEN_SECRET === undefined;
-  const hasSecret = needsSecret && !isDryRun && isSecretSet(target);
+  const hasSecret = needsSecret && !isDryRun && (await isSecretSet(target, signal));
   if (needsSecret && !hasSecret && !isDryRun && isInteractive(host)) {
     const secret = await askSecret(invocation, "TOKEN_SECRET, which signs tokens (empty for none)");
     if (secret !== "") secrets.TOKEN_SECRET = secret;
   }
   for (const warning of warningsOf({ ...target.variables, ...secrets })) output.note(warning);
   if (isOpen) output.note("ACCESS is open: anyone may do anything in namespace default.");
-  const { status } = runWrangler([
+  const args = [
     "deploy",
     ...target.flags,
     ...secretFlags(folder, secrets),
     ...(isDryRun ? ["--dry-run"] : []),
     ...flags,
-  ]);
+  ];
+  const { status } = await runWrangler(args, signal);
   const isMissing = needsSecret && secrets.TOKEN_SECRET === undefined && !hasSecret;
   if (status === 0 && isMissing) output.note(missingSecret(target, isDryRun));
   return status;
@@ -209,9 +214,9 @@ function secretFlags(folder: string, secrets: Secrets): string[] {
 }
 
 /** Whether the Worker has a TOKEN_SECRET already; false where that can't be learned. */
-function isSecretSet({ flags }: Target): boolean {
+async function isSecretSet({ flags }: Target, signal: AbortSignal): Promise<boolean> {
   const args = ["secret", "list", "--format=json", ...flags];
-  const { status, printed } = runWrangler(args, ["ignore", "pipe", "ignore"]);
+  const { status, printed } = await runWrangler(args, signal, ["ignore", "pipe", "ignore"]);
   return status === 0 && printed.includes('"TOKEN_SECRET"');
 }
 

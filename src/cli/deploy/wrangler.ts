@@ -1,7 +1,9 @@
 /** Runs wrangler: the one of the project, or of this package's checkout, else the tested version by npx. */
-import { spawnSync, type StdioOptions } from "node:child_process";
+import { spawn, type StdioOptions } from "node:child_process";
+import { once } from "node:events";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import { childExitCode, type ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
 import { isNodeFor, NODE_FOR_WRANGLER, TOOLS } from "../tools.ts";
@@ -26,24 +28,43 @@ export interface WranglerCommand {
 }
 
 /**
+ * Runs wrangler to its end, which a signal of the command asks for.
+ *
+ * @param signal aborted by SIGINT and SIGTERM
  * @param stdio as `spawn` takes it; all of the terminal unless given
- * @throws UsageError `node_old`, and `wrangler_unusable` when the program can't be started
+ * @throws UsageError `node_old`, and `wrangler_unusable` when the program can't be started; ThrottrError `aborted`
  */
-export function runWrangler(args: readonly string[], stdio: StdioOptions = "inherit"): Ran {
+export async function runWrangler(
+  args: readonly string[],
+  signal: AbortSignal,
+  stdio: StdioOptions = "inherit",
+): Promise<Ran> {
   const node = { path: process.execPath, version: process.versions.node };
   const { command, before } = wranglerCommand(process.cwd(), node);
+  if (signal.aborted) throw interrupted();
   // On Windows `npx` is a script, which only a shell can start.
   const shell = command === "npx" && process.platform === "win32";
-  const { status, signal, stdout, error } = spawnSync(command, [...before, ...args], {
-    encoding: "utf8",
-    stdio,
-    shell,
-  });
-  if (error !== undefined) {
-    throw new UsageError("wrangler_unusable", `${command} does not start: ${error.message}`);
+  const child = spawn(command, [...before, ...args], { stdio, shell });
+  const end = (): void => void child.kill("SIGTERM");
+  signal.addEventListener("abort", end);
+  let printed = "";
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => (printed += text));
+  try {
+    const [code, name] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
+    const status = childExitCode(code, name);
+    // One that has done its work before the signal came has deployed.
+    if (signal.aborted && status !== 0) throw interrupted();
+    return { status, printed };
+  } catch (error) {
+    if (error instanceof ThrottrError) throw error;
+    const { message } = error as Error;
+    throw new UsageError("wrangler_unusable", `${command} does not start: ${message}`);
+  } finally {
+    signal.removeEventListener("abort", end);
   }
-  return { status: childExitCode(status, signal), printed: stdout ?? "" };
 }
+
+const interrupted = (): ThrottrError => new ThrottrError("aborted", "the command was interrupted");
 
 /**
  * How wrangler starts in a folder: on the package `node` of the project, if it has one, as npm scripts find that first.
