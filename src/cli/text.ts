@@ -77,6 +77,11 @@ export function shownKey(key: Uint8Array): string {
   return key.length === 0 ? "(empty)" : shownBytes(key);
 }
 
+/** Text that fits in a column. */
+export function cut(text: string, lengthMax: number): string {
+  return text.length > lengthMax ? `${text.slice(0, lengthMax - 1)}…` : text;
+}
+
 /** Text for people: control characters are written as escapes. */
 export function shownText(text: string): string {
   return text.replace(CONTROL, (control) => {

@@ -10,6 +10,8 @@ import { Clients } from "../../src/cli/connection.ts";
 import { ExitCode } from "../../src/cli/exit-code.ts";
 import { failureOf, UsageError } from "../../src/cli/failure.ts";
 import type { Run } from "../../src/cli/invocation.ts";
+import { usageListing } from "../../src/cli/commands/figures.ts";
+import { printRows } from "../../src/cli/listing.ts";
 import { completeLanguage } from "../../src/cli/node-20.ts";
 import { jsonOf, Output } from "../../src/cli/output.ts";
 import { readProfiles } from "../../src/cli/profiles.ts";
@@ -55,6 +57,21 @@ describe("output", () => {
     expect(green({ isTerminal: true, environment: { TERM: "dumb" } })).toBe("x");
     expect(green({ isTerminal: true, environment: { NO_COLOR: "" } })).not.toBe("x");
     expect(green({})).toBe("x");
+  });
+
+  it("on a terminal a long key leaves the figures of all records in their lines; a pipe gets it whole", async () => {
+    const usage = { reads: 0, readsPerMinute: 0, writes: 12_345, writesPerMinute: 0 };
+    const rows = ["k", "k".repeat(255)].map((key) => ({ key: encoder.encode(key), usage }));
+    const linesOf = async (isTerminal: boolean): Promise<string[]> => {
+      const host = fakeHost({ isTerminal, environment: { NO_COLOR: "1" } });
+      const output = new Output(host, false);
+      await printRows(output, usageListing(output), rows);
+      return host.printed.out.trimEnd().split("\n");
+    };
+    const shown = await linesOf(true);
+    expect(shown.map(({ length }) => length <= 80)).toEqual([true, true, true]);
+    expect(shown[2]).toMatch(/^k{39}… +0 +0 +12345 +0$/);
+    expect((await linesOf(false))[2]).toMatch(/^k{255} +0 +0 +12345 +0$/);
   });
 
   it("tables are aligned, without trailing spaces", () => {

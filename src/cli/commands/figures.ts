@@ -16,7 +16,7 @@ import type { Output } from "../output.ts";
 import { askServer } from "../server-request.ts";
 import { absent, shownTime } from "../records.ts";
 import { listOf, tableOf, type Column } from "../table.ts";
-import { jsonBytes, shownKey } from "../text.ts";
+import { cut, jsonBytes, shownKey } from "../text.ts";
 import { askUsage, askUsages, type RecordUsage, type Usage } from "../usage.ts";
 
 interface StatOptions extends EncodingOptions {
@@ -25,6 +25,10 @@ interface StatOptions extends EncodingOptions {
 
 /** Records that `stat` shows unless `--limit` says otherwise. */
 const SHOWN_MAX = 20;
+/** What the columns behind the key take, with figures of five digits or so. */
+const FIGURES_WIDTH = 40;
+/** Of a key that is cut at least this much is shown. */
+const SHOWN_KEY_MIN = 20;
 
 /** The commands of this file, in the order of `--help`. */
 export const FIGURES: readonly AddCommand[] = [addInfo, addStat];
@@ -74,17 +78,23 @@ const REQUESTS: readonly Column<[string, InfoFigures["requestsByType"][string]]>
   ["A MINUTE", ([, { perMinute }]) => perMinute, "right"],
 ];
 
-/** The listing of `stat` without a key. */
-const USAGES: Listing<RecordUsage> = {
+/** The listing of `stat` without a key. On a terminal one long key would push the figures of all records out of their lines. */
+export const usageListing = ({ isTerminal, columns }: Output): Listing<RecordUsage> => ({
   json: ({ key, usage }) => ({ ...jsonBytes("key", key), ...usage }),
   columns: [
-    ["KEY", ({ key }) => shownKey(key)],
+    [
+      "KEY",
+      ({ key }) => {
+        const shown = shownKey(key);
+        return isTerminal ? cut(shown, Math.max(columns - FIGURES_WIDTH, SHOWN_KEY_MIN)) : shown;
+      },
+    ],
     ["READS", ({ usage }) => usage.reads, "right"],
     ["A MINUTE", ({ usage }) => usage.readsPerMinute, "right"],
     ["WRITES", ({ usage }) => usage.writes, "right"],
     ["A MINUTE", ({ usage }) => usage.writesPerMinute, "right"],
   ],
-};
+});
 
 function addStat(program: Command): void {
   const command = program
@@ -125,7 +135,7 @@ async function printAll(invocation: Invocation, { limit }: StatOptions): Promise
   const usages = await askUsages(settings, signal);
   usages.sort((a, b) => busyness(b.usage) - busyness(a.usage));
   const shown = usages.slice(0, limit ?? (output.isJson ? Infinity : SHOWN_MAX));
-  if (shown.length > 0) await printRows(output, USAGES, shown);
+  if (shown.length > 0) await printRows(output, usageListing(output), shown);
   output.note(output.faint(`${shown.length} of ${usages.length} records`));
 }
 

@@ -11,7 +11,7 @@ import { shownTime } from "../records.ts";
 import { Rates, type Busy, type Sample } from "../rates.ts";
 import type { Screen } from "../screen.ts";
 import { listOf, tableOf, type Column } from "../table.ts";
-import { jsonBytes, shownKey } from "../text.ts";
+import { cut, jsonBytes, shownKey } from "../text.ts";
 import { askUsages } from "../usage.ts";
 import { addWatchOptions, watch, type WatchOptions } from "../watch.ts";
 
@@ -32,7 +32,7 @@ const SHOWN_KEY_MAX = 48;
 
 /** The columns of a view: rates first, as they are what changes. */
 const COLUMNS: readonly Column<Busy>[] = [
-  ["KEY", ({ key }) => cut(shownKey(key))],
+  ["KEY", ({ key }) => cut(shownKey(key), SHOWN_KEY_MAX)],
   ["READS/S", ({ readsPerSecond }) => shownRate(readsPerSecond), "right"],
   ["WRITES/S", ({ writesPerSecond }) => shownRate(writesPerSecond), "right"],
   ["READS", ({ usage }) => usage.reads, "right"],
@@ -110,11 +110,6 @@ function sampleText(
     ["connections", `${figures.connections}; subscriptions ${figures.subscriptions}`],
   ]);
   return `${summary}\n\n${tableOf(output, COLUMNS, busiest)}`;
-}
-
-/** A key that fits in its column. */
-function cut(text: string): string {
-  return text.length > SHOWN_KEY_MAX ? `${text.slice(0, SHOWN_KEY_MAX - 1)}…` : text;
 }
 
 /** Two decimals. */
