@@ -107,26 +107,20 @@ export default defineConfig([
     },
   },
   {
-    name: "library types",
-    entry: LIBRARY,
-    platform: "neutral",
-    tsconfig: "tsconfig.library.json",
-    ...DECLARATIONS,
-    // `await using` works with clients and test servers; the types of a project need not have it.
-    banner: { dts: '/// <reference lib="esnext.disposable" />' },
-    deps: { neverBundle: [...OUTSIDE, /^hono(\/|$)/], onlyBundle: [] },
-  },
-  {
-    name: "embedded types",
+    name: "types",
+    // One build, so that all entries share their types: TypeScript takes two copies of a class for two classes.
     entry: {
+      ...LIBRARY,
       "embedded/worker": "src/embedded/index.ts",
       "embedded/dashboard": "src/embedded/dashboard.ts",
       "embedded/docs": "src/embedded/docs.ts",
     },
     platform: "neutral",
-    tsconfig: "tsconfig.worker.json",
+    tsconfig: "tsconfig.types.json",
     ...DECLARATIONS,
-    deps: { neverBundle: OUTSIDE, onlyBundle: [] },
+    // `await using` works with clients and test servers; the types of a project need not have it.
+    banner: { dts: '/// <reference lib="esnext.disposable" />' },
+    deps: { neverBundle: [...OUTSIDE, /^hono(\/|$)/], onlyBundle: [] },
     publint: { strict: true },
     attw: { profile: "esm-only", level: "error" },
   },

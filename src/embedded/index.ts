@@ -11,3 +11,5 @@ export { throttrEdge, type ThrottrEdge, type ThrottrEdgeOptions } from "./thrott
 export type { Pages } from "./pages.ts";
 export type { GivenSettings } from "../base/settings.ts";
 export type { ExpiringGrant, Grant } from "../base/grant.ts";
+/** Of the calls: a project with declarations of its own names them by this module. */
+export type * from "../client/index.ts";

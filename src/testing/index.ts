@@ -22,6 +22,8 @@ const COMPATIBILITY_FLAGS = ["no_web_socket_compression", "enable_request_signal
 const CLASSES = ["Shard", "Hub", "Channel", "Directory"];
 
 export { advanceClock, type TestRuntime } from "./clock.ts";
+/** Of a test server: a project with declarations of its own names it by this module. */
+export type { ThrottrClient } from "../client/client.ts";
 
 /** How the server is to be. */
 export interface TestServerOptions {

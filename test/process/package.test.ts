@@ -157,6 +157,16 @@ function installDeclarations(name: string): void {
   writeFileSync(`${folder}/package.json`, "{}");
 }
 
+/** Options of a Worker's project. */
+const WORKER = {
+  skipLibCheck: false,
+  lib: ["es2022"],
+  module: "esnext",
+  moduleResolution: "bundler",
+  declaration: true,
+  types: ["@cloudflare/workers-types"],
+};
+
 describe("the declarations", () => {
   it("the type declarations compile in a project without other types than the web's", () => {
     compile(
@@ -265,6 +275,12 @@ export const together = (throttr: LimitBackend) => throttr.limitAll;
 export const storageOf = (options: RateLimitStorageOptions) => rateLimitStorage(options);
 `,
     ],
+    [
+      "testing",
+      `import { startThrottr } from "throttr-edge/testing";
+export const started = async () => (await startThrottr()).client;
+`,
+    ],
   ])(
     "a project may export what the declarations of %s make it infer, with declarations of its own",
     (entry, source) => {
@@ -279,4 +295,33 @@ export const storageOf = (options: RateLimitStorageOptions) => rateLimitStorage(
       });
     },
   );
+
+  it("a Worker with the server inside may export what it calls, with declarations of its own and those of the package checked", () => {
+    installDeclarations("declaring-worker");
+    compile(
+      "declaring-worker",
+      `import { throttr, throttrEdge } from "throttr-edge/worker";
+export const { Shard, Hub, Channel, Directory, Throttr } = throttrEdge({ settings: { HUBS_MAX: 4 } });
+export const app = throttr({ namespace: "my-app" });
+export const gpu = app.semaphore("gpu", 4);
+export const views = app.counter("views", { ttlMs: 1 });
+export const listed = () => app.list();
+export const shown = () => app.batch([["query", "views"], ["get", "page"]]);
+`,
+      WORKER,
+    );
+  });
+
+  it("a Worker with the server inside may pass its counter and semaphore to code that names their types by the client", () => {
+    installDeclarations("sharing-worker");
+    compile(
+      "sharing-worker",
+      `import type { FlushedCounter, Semaphore } from "throttr-edge/client";
+import { throttr } from "throttr-edge/worker";
+export const views: FlushedCounter = throttr().counter("views", { ttlMs: 1 });
+export const gpu: Semaphore = throttr().semaphore("gpu", 4);
+`,
+      WORKER,
+    );
+  });
 });
