@@ -17,7 +17,7 @@ export interface RouteOptions {
    * The path that the doors are below, as a URL has it, such as `/a%20b`; `/throttr-edge` unless given. `/` serves them at the
    * root.
    */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /**
    * The rights of a request, by the session of the application, such as its cookie. Called for each request that needs
    * rights, and for each connection; it must not read the body. Without `scopes` it gives all but `admin`. An empty list
@@ -26,11 +26,11 @@ export interface RouteOptions {
    *
    * Without it a token is the only way, or `THROTTR_ACCESS=open`.
    */
-  readonly access?: (request: Request) => Session | Promise<Session>;
+  readonly access?: ((request: Request) => Session | Promise<Session>) | undefined;
   /** The module `throttr-edge/dashboard`, to serve the dashboard at `/dashboard` below the prefix. */
-  readonly dashboard?: Pages;
+  readonly dashboard?: Pages | undefined;
   /** The module `throttr-edge/docs`, to serve the API reference at `/docs` below the prefix. */
-  readonly docs?: Pages;
+  readonly docs?: Pages | undefined;
 }
 
 const PREFIX = "/throttr-edge";

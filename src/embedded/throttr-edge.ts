@@ -16,9 +16,9 @@ export interface ThrottrEdgeOptions {
    * Settings by the names of the variables without a prefix, such as `DURABILITY`. A variable of the environment, such as
    * `THROTTR_DURABILITY`, wins over its setting in code.
    */
-  readonly settings?: GivenSettings;
+  readonly settings?: GivenSettings | undefined;
   /** The names that the Worker exports classes under, where those are not their own: `{ Shard: "ThrottrShard" }`. */
-  readonly classes?: Readonly<Partial<Record<ClassName, string>>>;
+  readonly classes?: Readonly<Partial<Record<ClassName, string>>> | undefined;
 }
 
 /** What `throttrEdge` gives: the exports of the module, which its settings hold for. */

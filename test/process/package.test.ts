@@ -312,6 +312,32 @@ export const shown = () => app.batch([["query", "views"], ["get", "page"]]);
     );
   });
 
+  it("an option of a Worker with the server inside may be undefined, with exactOptionalPropertyTypes", () => {
+    compile(
+      "exact-worker",
+      `import { dashboard } from "throttr-edge/dashboard";
+import { routeThrottr, throttr, throttrEdge } from "throttr-edge/worker";
+declare const number: number | undefined;
+declare const text: string | undefined;
+const isOn = number !== undefined;
+export const edge = throttrEdge({
+  settings: isOn ? { HUBS_MAX: number } : undefined,
+  classes: isOn ? { Shard: "ThrottrShard" } : undefined,
+});
+export const app = throttr({ namespace: text, scopes: isOn ? ["read"] : undefined });
+export default {
+  fetch: async (request, env, ctx) => {
+    const access = isOn ? () => ({ namespace: text }) : undefined;
+    const pages = { dashboard: isOn ? dashboard : undefined, docs: undefined };
+    const response = await routeThrottr(request, env, ctx, { prefix: text, access, ...pages });
+    return response ?? new Response("my application");
+  },
+} satisfies ExportedHandler;
+`,
+      { ...WORKER, exactOptionalPropertyTypes: true },
+    );
+  });
+
   it("a Worker with the server inside may pass its counter and semaphore to code that names their types by the client", () => {
     installDeclarations("sharing-worker");
     compile(
