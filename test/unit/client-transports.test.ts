@@ -296,6 +296,19 @@ describe("a WebSocket", () => {
     ]);
   });
 
+  it("a token function that returns anything but text is refused with what is expected", async () => {
+    const refused =
+      "option_invalid: token: expected text, or a function that returns it, got an object";
+    // As one that forgets to read the text of its response.
+    const token = (() => ({ ok: true })) as object as () => string;
+    expect((await connect(open(token))).told).toEqual([["closed", refused, false]]);
+    const asked = http("https://a.example", { token }).exchange!(
+      Uint8Array.of(1),
+      AbortSignal.timeout(1),
+    );
+    await expect(asked).rejects.toThrow(refused);
+  });
+
   it("a token that no header can carry is refused for good, and is in no message", async () => {
     const refused = "option_invalid: token: expected ASCII characters without line breaks";
     for (const token of ["secret\nsecret", "secret\rsecret", "secret\u0000", "secrét"]) {

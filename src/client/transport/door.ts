@@ -81,11 +81,13 @@ export function checkToken(token: Token | null | undefined): void {
  * Returns a token that is valid now; null where none is needed, or the function returns none. Without white space around it,
  * such as the end of line of a file: a header stands it, and a WebSocket does not.
  *
- * @throws ThrottrError `connection_failed` when the function fails; `option_invalid`, as `checkedToken`
+ * @throws ThrottrError `connection_failed` when the function fails; `option_invalid`, as `checkToken` and `checkedToken`
  */
 export async function tokenOf(token: Token | undefined): Promise<string | null> {
-  const given = typeof token === "function" ? await calledFor(token) : token?.trim();
-  return given == null ? null : checkedToken(given);
+  const given = typeof token === "function" ? await calledFor(token) : token;
+  // A function may return anything, such as a response in place of its text.
+  checkToken(given);
+  return given == null ? null : checkedToken(given.trim());
 }
 
 /**
@@ -101,10 +103,10 @@ export function checkedToken(token: string): string {
   throw new ThrottrError("option_invalid", detail);
 }
 
-/** The token of a function. @throws ThrottrError `connection_failed` when the function fails */
-async function calledFor(token: Exclude<Token, string>): Promise<string | null> {
+/** What the function returns. @throws ThrottrError `connection_failed` when the function fails */
+async function calledFor(token: Exclude<Token, string>): Promise<string> {
   try {
-    return (await token())?.trim() ?? null;
+    return await token();
   } catch (cause) {
     throw new ThrottrError(
       "connection_failed",
