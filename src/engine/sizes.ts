@@ -246,7 +246,7 @@ export const SUBSCRIBES_PENDING_MAX = 1000;
 export const OWN_REPLY_BYTES = 64 << 10;
 /** Requests about the connection itself that are answered in a row: the Hub serves others between. A few milliseconds. */
 export const OWN_PIECE_FRAMES = 4096;
-/** Bytes of unfinished frames, and of frames that wait, of all clients in a Hub; beyond it, each may have little. */
+/** Bytes of unfinished frames, and of frames without an answer, of all clients in a Hub; beyond it, each may have little. */
 export const HUB_PENDING_BYTES_MAX = 32 << 20;
 /** What "little" is. */
 export const HUB_PENDING_BYTES_LITTLE = 64 << 10;

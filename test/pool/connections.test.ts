@@ -14,6 +14,8 @@ import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
 import { parseSettings } from "../../src/base/settings.ts";
 import { connectionCount } from "../../src/objects/hub/connection-count.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
+import { HUB_PENDING_BYTES_MAX } from "../../src/engine/sizes.ts";
+import { BRIDGE_SUBPROTOCOL } from "../../src/wire/bridge.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
@@ -178,6 +180,29 @@ describe("a WebSocket", () => {
       code: 1008,
       reason: expect.stringMatching(/^frame_timeout/) as string,
     });
+  });
+
+  it("a connection is closed when unanswered requests of a Hub take too much, also those of a run that its peer holds up", async () => {
+    await post("7.3", "uint32", U32.set("big", new Uint8Array(300 << 10), HOURS, 10n));
+    // A gateway that never says that its client has read anything: behind two answers its run waits for good.
+    const run = concat(Array.from({ length: 500_000 }, () => U32.get("big")));
+    const doors = [];
+    for (let bytes = 0; bytes <= HUB_PENDING_BYTES_MAX; bytes += run.length) {
+      const door = await openSocket("/throttr/7.3/uint32", {
+        "sec-websocket-protocol": BRIDGE_SUBPROTOCOL,
+      });
+      door.socket.send(run);
+      await door.inbox.take(1);
+      doors.push(door);
+    }
+    const ending = await Promise.race([doors.at(-1)!.closed, scheduler.wait(LEFT.timeout)]);
+    expect(ending).toMatchObject({
+      code: 1013,
+      reason: expect.stringMatching(/^pending_bytes/) as string,
+    });
+    expect(doors[0]!.socket.readyState).toBe(WebSocket.OPEN);
+    for (const door of doors.slice(0, -1)) await door.close();
+    await expect.poll(() => runInDurableObject(hubStub(), (hub) => hub.pendingBytes)).toBe(0);
   });
 
   it("a WebSocket is not closed while a large frame comes slowly", async () => {

@@ -73,7 +73,7 @@ export interface ConnectionHub extends RequestsHub {
   readonly backlog: HubBacklog;
   /** What peers may have left unread that are known from themselves alone. */
   readonly unread: HubUnread;
-  /** Bytes of requests that wait, of all connections. */
+  /** Bytes of requests that are not answered, of all connections. */
   pendingBytes: number;
   /** Stores a connection whose tallies have changed, before long. */
   storeSoon(connection: Connection): void;
@@ -456,14 +456,14 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     this.store();
   }
 
-  /** Counts what waits; ends the connection when its Hub has too much of it. */
+  /** Counts what is not answered; ends the connection when its Hub has too much of it. */
   #countPending(): void {
     if (this.isClosed) return;
-    const reserved = this.#session.reservedBytes;
-    this.#hub.pendingBytes += reserved - this.#pendingBytes;
-    this.#pendingBytes = reserved;
+    const bytes = this.#session.unansweredBytes;
+    this.#hub.pendingBytes += bytes - this.#pendingBytes;
+    this.#pendingBytes = bytes;
     const isTooMuch = this.#hub.pendingBytes > HUB_PENDING_BYTES_MAX;
-    if (isTooMuch && reserved > HUB_PENDING_BYTES_LITTLE)
+    if (isTooMuch && bytes > HUB_PENDING_BYTES_LITTLE)
       this.close(pendingBytes(HUB_PENDING_BYTES_MAX));
   }
 }

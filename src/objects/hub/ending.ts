@@ -58,7 +58,7 @@ export const frameTooLarge = (bytesMax: number): Ending =>
 export const pendingBytes = (bytesMax: number): Ending =>
   ending(
     1013,
-    `pending_bytes: all connections together have more than ${bytesMax} bytes of waiting requests`,
+    `pending_bytes: all connections together have more than ${bytesMax} bytes of unanswered requests`,
   );
 
 /** The client sends on without reading: a WebSocket can't be told to wait. */

@@ -70,7 +70,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   readonly backlog = new HubBacklog();
   /** What silent peers were sent, of all connections. */
   readonly unread = new HubUnread();
-  /** Bytes of requests that wait, of all connections. */
+  /** Bytes of requests that are not answered, of all connections. */
   pendingBytes = 0;
   /** Sockets that have closed, or were closed here, before the object woke up, and whose events have not come yet. */
   readonly #closing = new Set<WebSocket>();

@@ -90,6 +90,11 @@ export class Session implements Sink {
     return this.#pending.length;
   }
 
+  /** The same, and those of the run under way: a peer that reads nothing can leave one for good. */
+  get unansweredBytes(): number {
+    return this.#pending.length + this.#runBytes;
+  }
+
   /** The next bytes of the stream. They may end anywhere. */
   receive(chunk: Uint8Array): void {
     if (this.#isClosed || this.#ending !== null) return;
