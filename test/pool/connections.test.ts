@@ -38,6 +38,7 @@ import { hubStub } from "../support/pool/hubs.ts";
 import { expectLargeReplies, setLargeValues } from "../support/pool/large.ts";
 import { breakJournal, holdSync, meterOf, shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 const PATH = "/throttr/7.3/uint16";
 /** Long before anything would find out by itself. */
@@ -580,6 +581,30 @@ describe("limits", () => {
     expect(answeredBefore).toEqual([0, expect.toSatisfy((bytes: number) => bytes < many)]);
     await door.close();
     await other.close();
+  });
+
+  it("a connection takes one place of its Hub also while it is still being opened", async () => {
+    const gate = Promise.withResolvers<void>();
+    const { setFor } = AlarmClock.prototype;
+    const asked = vi.spyOn(AlarmClock.prototype, "setFor");
+    asked.mockImplementationOnce(async function (this: AlarmClock, deadlineMs) {
+      await gate.promise;
+      await setFor.call(this, deadlineMs);
+    });
+    const settings = { ...parseSettings(env), HUBS_MAX: 1 };
+    const entrance = { env, settings, location: NOWHERE, ctx: null };
+    const open = async (): Promise<number> => {
+      const { status, webSocket } = await openConnection(entrance, opening);
+      webSocket?.accept();
+      return status;
+    };
+    await withSettings({ HUB_CONNECTIONS_MAX: 2 }, async () => {
+      const first = open();
+      await expect.poll(() => asked.mock.calls.length).toBe(1);
+      const others = [await open(), await open()];
+      gate.resolve();
+      expect([await first, ...others]).toEqual([101, 101, 503]);
+    });
   });
 
   it("a connection that could not be opened leaves neither a socket nor a connection in its Hub", async () => {

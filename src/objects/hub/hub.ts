@@ -76,7 +76,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   readonly #closing = new Set<WebSocket>();
   /** Connections whose sockets are gone, and whose requests are still executed: they take memory as others do. */
   readonly #ending = new Set<Connection>();
-  /** Connections that are being opened. */
+  /** Connections that are being opened, and not in the roster yet. */
   #opening = 0;
   /** Connections of the yrmcds protocol. */
   #yrmcdsConnections = 0;
@@ -150,14 +150,16 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
       return new Response(null, { status: 503 });
     }
     this.#opening++;
+    let opened: Promise<Response>;
     try {
       await this.#listing.enter();
-      return await this.#open(opening);
+      // Up to its first `await` it puts the connection into the roster, which counts it from here on.
+      opened = this.#open(opening);
     } finally {
       this.#opening--;
-      // A listener that its group refuses was removed while it still counted as being opened.
       this.ctx.waitUntil(this.#listing.leave());
     }
+    return await opened;
   }
 
   /**
