@@ -126,6 +126,22 @@ it("a failed join fails those who waited for it, and is retried for a subscriber
   await Promise.all([first.known, second.known]);
 });
 
+it("a subscriber that is restored while its group is told that none are left does not keep the next one from joining", async () => {
+  const bench = new Bench();
+  const { subscriber } = bench.come();
+  await bench.answer();
+  void bench.go(subscriber);
+  const { known } = bench.come();
+  // Its socket closed while the Hub slept, and the event of that comes only now.
+  const late = newSubscriber();
+  bench.audience.add(late, SUBSCRIPTION, true);
+  void bench.go(late);
+  await bench.answer();
+  expect(bench.kinds).toBe("join leave join");
+  await bench.answer();
+  await known;
+});
+
 it("a failed leave is logged, and the group is told again when the next subscriber comes", async () => {
   const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
   const bench = new Bench();

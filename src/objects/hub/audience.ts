@@ -41,7 +41,8 @@ export class Audience {
   /** Adds a subscriber that was restored after hibernation; `isKnown`: the group has this Hub on its list already. */
   add(subscriber: Subscriber, subscription: Subscription, isKnown: boolean): void {
     this.members.set(subscriber, subscription);
-    this.#isTold ||= isKnown;
+    // Calls under way say what the group knows by now: one whose socket has closed is restored when others have come and gone.
+    if (this.#telling === null) this.#isTold ||= isKnown;
   }
 
   /** After subscribers have come or gone: null when the group knows enough, else a promise that it will. */
