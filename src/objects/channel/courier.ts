@@ -24,7 +24,7 @@ import {
 } from "../../engine/sizes.ts";
 
 /** A Hub that takes longer is not waited for until it has answered. */
-const HUB_TIMEOUT_MS = 2000;
+export const HUB_TIMEOUT_MS = 2000;
 
 /** That a Hub has subscribers of a name. */
 export interface Member {
@@ -100,8 +100,13 @@ export class Courier {
   /**
    * Gives messages to the Hub. Returns for each, in order, how many subscriptions took it; null when that
    * is not known in time.
+   *
+   * @param late gets what is to be called after `HUB_TIMEOUT_MS`: one timer serves all Hubs of a publication, as an object has 10,000
    */
-  async send(consignments: readonly Consignment[]): Promise<Uint32Array | null> {
+  async send(
+    consignments: readonly Consignment[],
+    late: (() => void)[],
+  ): Promise<Uint32Array | null> {
     const count = consignments.reduce((sum, consignment) => sum + consignment.count, 0);
     const bytes = consignments.reduce(
       (sum, consignment) => sum + consignment.bytes.length,
@@ -129,13 +134,15 @@ export class Courier {
       },
     });
     if (!isWaitedFor) return null;
-    const timer = setTimeout(() => {
+    let isWaiting = true;
+    late.push(() => {
+      if (!isWaiting) return;
       this.#isSlow = true;
       this.#stayAwake();
       resolve(null);
-    }, HUB_TIMEOUT_MS);
+    });
     const delivered = await promise;
-    clearTimeout(timer);
+    isWaiting = false;
     return delivered;
   }
 
