@@ -258,4 +258,6 @@ it("a CONNECT request over HTTP does not enter the door of a TCP port", async ()
   // A QUERY of a key that is not there: the door itself answers.
   tcp.socket.write(Uint8Array.of(2, 1, 0x7a));
   expect(await tcp.text("\0")).toBe("\0");
+  // A stranger can send any number of them.
+  expect(server.errors).not.toContain("connect");
 });

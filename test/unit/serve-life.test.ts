@@ -100,6 +100,23 @@ describe("the log of a server", () => {
     await vi.waitFor(() => expect(written).toBe(text));
   });
 
+  it("a request without a token adds nothing to the log: what workerd writes of CONNECT is left out", async () => {
+    const from = new PassThrough();
+    const to = new PassThrough();
+    new LogLines("none.map").copy(from, to);
+    const kept =
+      '{"event":"origin_refused","origin":"Handler does not export a connect() function."}\n';
+    from.write(
+      "Received a connect event but we lack a handler. Did you remember to export connect?\n",
+    );
+    from.write(
+      "workerd/server/server/listen/mod.rs:372: error: Uncaught exception: workerd/api/global-scope.c++:286: failed: remote.jsg.Error: Handler does not export a connect() function.\n",
+    );
+    from.end(kept);
+    await vi.waitFor(() => expect(to.readableLength).toBeGreaterThan(0));
+    expect(String(to.read())).toBe(kept);
+  });
+
   it("lines of the log are kept as they are without a source map", () => {
     expect(new LogLines("none.map").mapped("at a (worker.js:38:67430)")).toContain("worker.js:38");
   });

@@ -12,6 +12,12 @@ import { WORKER_FILE } from "../package-folder.ts";
 /** A line and a column of the Worker, both counted from 1, as stack traces name them. */
 const PLACE = new RegExp(`\\b${WORKER_FILE.replace(".", String.raw`\.`)}:(\\d+):(\\d+)`, "g");
 
+/**
+ * What workerd writes of each CONNECT request over HTTP, which it answers with 500. Such a request needs no token, so a stranger
+ * could fill the disk with these lines.
+ */
+const OF_CONNECT = /^(?:workerd\/.* Handler does not export|Received a connect event) /;
+
 export class LogLines {
   /** Path of the source map, beside the Worker. */
   readonly #mapFile: string;
@@ -50,7 +56,8 @@ export class LogLines {
       to.off("error", leave);
     });
     lines.on("line", (line) => {
-      if (isGone || to.write(`${this.mapped(line)}\n`) || isEnding) return;
+      if (isGone || OF_CONNECT.test(line)) return;
+      if (to.write(`${this.mapped(line)}\n`) || isEnding) return;
       // The lines that were read already come although they are paused.
       if (isWaiting) return;
       isWaiting = true;
