@@ -142,6 +142,17 @@ describe("the document", () => {
     }
   });
 
+  it("the document says that a route without a body may refuse one", async () => {
+    const response = await server.fetch("http://localhost/v1/counters/visits", {
+      method: "DELETE",
+      body: new Uint8Array((8 << 20) + 1),
+    });
+    expect(response.status).toBe(413);
+    await response.body?.cancel();
+    const { responses } = (await documentOf()).paths["/v1/counters/{key}"]!["delete"]!;
+    expect(Object.keys(responses)).toContain("413");
+  });
+
   it("the document has examples that the routes accept", async () => {
     const document = await documentOf();
     for (const route of ROUTES) {

@@ -7,7 +7,14 @@ export const SHARED_CODES = PROBLEM_CODES.filter(isOfAnyRoute);
 
 /** A route's own codes and those that follow from its parts, in the order of their status. */
 export function codesOf(route: Route): ProblemCode[] {
-  const codes = new Set<ProblemCode>(["query_invalid", ...route.errors]);
+  // A body is read whether or not the route has one.
+  const codes = new Set<ProblemCode>([
+    "query_invalid",
+    "body_too_large",
+    "body_aborted",
+    "body_timeout",
+    ...route.errors,
+  ]);
   const add = (condition: boolean, ...more: readonly ProblemCode[]): void => {
     if (condition) for (const code of more) codes.add(code);
   };
@@ -15,8 +22,7 @@ export function codesOf(route: Route): ProblemCode[] {
   add(route.path.includes("{name}"), "name_invalid");
   add(route.path.includes("{lease}"), "lease_invalid");
   add(route.path.includes("{channel}"), "channel_invalid");
-  add(route.body !== undefined, "json_invalid", "body_invalid", "body_too_large");
-  add(route.body !== undefined, "body_aborted", "body_timeout");
+  add(route.body !== undefined, "json_invalid", "body_invalid");
   add(
     route.method !== "GET" && route.scopes.some((scope) => scope !== "read"),
     "idempotency_key_invalid",
