@@ -90,9 +90,12 @@ export class Session implements Sink {
     return this.#pending.length;
   }
 
-  /** The same, and those of the run under way: a peer that reads nothing can leave one for good. */
+  /**
+   * The same, and those of the run under way, where they are not in the same chunk: a peer that reads nothing can leave a run for
+   * good.
+   */
   get unansweredBytes(): number {
-    return this.#pending.length + this.#runBytes;
+    return Math.max(this.reservedBytes, this.pendingBytes + this.#runBytes);
   }
 
   /** The next bytes of the stream. They may end anywhere. */
