@@ -87,10 +87,13 @@ router.onError((error) => {
   });
 });
 
+/** Where a path has an empty name, which no route takes: most often a variable of the caller was empty. */
+const EMPTY_NAME = /^\/v1\/.*\/(\/|$)/;
+
 // Hono's own 404 is plain text. All errors have one form here, so that a client needs one reader for them.
-router.notFound((c) =>
+router.notFound(({ req: { path } }) =>
   problemResponse("not_found", {
-    detail: `there is no route ${c.req.path}; /docs lists the routes`,
+    detail: `there is no route ${path}; /docs lists the routes${EMPTY_NAME.test(path) ? ", and how to write an empty name" : ""}`,
   }),
 );
 

@@ -275,6 +275,16 @@ describe("refusals", () => {
     expect(head.status).toBe(404);
   });
 
+  it.each(["/v1/counters/", "/v1/counters//increment", "/v1/limits/api/"])(
+    "a 404 of %s, whose name is empty, says where to read how to write one",
+    async (path) => {
+      const detail = await expectProblem(await get(path), 404, "not_found");
+      expect(detail).toContain("/docs lists the routes, and how to write an empty name");
+      const other = await expectProblem(await get("/v1/nothing"), 404, "not_found");
+      expect(other).toMatch(/\/docs lists the routes$/);
+    },
+  );
+
   it("a variable out of its range is a 500 that names it", async () => {
     const response = await fetchWith({ SHARDS: "1000" }, "/throttr/7.3/uint16", {
       method: "POST",
