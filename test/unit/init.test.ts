@@ -704,6 +704,15 @@ describe("the command init", () => {
     expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
   });
 
+  it("the way into a new project can be pasted into a shell, whatever its folder is called", async () => {
+    const { printed } = await init(join(folder, "it's a & b"), "--yes");
+    const line = /^ {2}(cd .*)$/m.exec(printed.err)![1]!;
+    const { stdout } = spawnSync("sh", ["-c", `${line} && ls`], { encoding: "utf8" });
+    expect(stdout).toContain("wrangler.jsonc");
+    const plain = await init(join(folder, "plain-name"), "--yes");
+    expect(plain.printed.err).toContain(`  cd ${join(folder, "plain-name")}\n`);
+  });
+
   it("a new project keeps secrets and data of a server in its folder out of Git", async () => {
     const path = join(folder, "ignoring");
     await init(path, "--yes");

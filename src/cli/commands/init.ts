@@ -85,10 +85,15 @@ async function init(
   for (const note of plan.notes) output.note(note);
 }
 
+/** A path as a person pastes it into a shell. */
+function quotedForShell(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
 /** A project in a folder without a configuration. */
 function projectPlan(folder: string, prefix: string): InitPlan {
   const steps = [
-    ...(resolve(folder) === process.cwd() ? [] : [`cd ${folder}`]),
+    ...(resolve(folder) === process.cwd() ? [] : [`cd ${quotedForShell(folder)}`]),
     "npm install",
     `npm run dev    # http://127.0.0.1:${DEV_PORT}: the eleventh request within a minute gets a 429`,
     `               # http://127.0.0.1:${DEV_PORT}/throttr-edge/dashboard shows it`,
