@@ -18,7 +18,8 @@ const USAGE = `npm run crash-test -- [rounds] [--server start|serve] [--shards <
                      server, as throttr-edge serve runs it (default: ${SERVER_DEFAULT.kind})
   --shards <number>  objects that the keys are spread over (default: ${SERVER_DEFAULT.shards})
   --split            shards have little memory, so that they split under the load
-  --seed <number>    repeats the requests and the times (default: a random one)`;
+  --seed <number>    repeats the requests and the times (default: a random one)
+  --help             prints this`;
 
 interface Arguments {
   readonly rounds: number;
@@ -35,8 +36,13 @@ function readArguments(): Arguments {
       server: { type: "string", default: SERVER_DEFAULT.kind },
       split: { type: "boolean", default: false },
       shards: { type: "string", default: String(SERVER_DEFAULT.shards) },
+      help: { type: "boolean", short: "h" },
     },
   });
+  if (values.help === true) {
+    console.log(USAGE);
+    process.exit(0);
+  }
   const [rounds = String(ROUNDS_DEFAULT), ...others] = positionals;
   if (others.length > 0) throw new Error(`unexpected argument ${others[0]}`);
   const kind = SERVER_KINDS.find((name) => name === values.server);

@@ -1,7 +1,4 @@
-/**
- * `npm run growth`: one namespace grows from one shard to many by itself, under constant writes over TCP, HTTP and the client.
- * `--picture` writes docs/images/shards.png: the circle of hashes while it grows.
- */
+/** `npm run growth`: one namespace grows from one shard to many by itself, under constant writes over TCP, HTTP and the client. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,6 +12,13 @@ import { configWithPorts, dashboardConfig, startServer, waitUntilReady } from ".
 const HTTP_PORT = 18_880;
 const TCP_PORT = 18_881;
 const SHARDS_DEFAULT = "64";
+/** As many as a namespace may have by default. */
+const SHARDS_MAX = 1024;
+const USAGE = `npm run growth -- [--shards <number>] [--picture]
+
+  --shards <number>  ends when the namespace has so many, up to ${SHARDS_MAX} (default: ${SHARDS_DEFAULT})
+  --picture          writes docs/images/shards.png: the circle of hashes while it grows
+  --help             prints this`;
 /** The least that a shard may have, so that little data makes many shards. */
 const VARIABLES = { SHARDS: "1", SHARD_BYTES_MAX: String(1 << 20) };
 const VIEWPORT = { width: 1200, height: 760 };
@@ -22,13 +26,7 @@ const VIEWPORT = { width: 1200, height: 760 };
 const PICTURE_SHARE = 0.25;
 const LOAD_TIMEOUT_MS = 60_000;
 
-const { values } = parseArgs({
-  options: {
-    shards: { type: "string", default: SHARDS_DEFAULT },
-    picture: { type: "boolean", default: false },
-  },
-});
-const shards = Number(values.shards);
+const { shards, hasPicture } = argumentsOrExit();
 const folder = mkdtempSync(join(tmpdir(), "throttr-growth-"));
 const config = join(folder, "wrangler.toml");
 writeFileSync(config, `${configWithPorts({ 9000: TCP_PORT })}\n${dashboardConfig()}`);
@@ -48,7 +46,7 @@ try {
     if (rows.length > last) process.stderr.write(`${rows.length} shards\n`);
     last = Math.max(last, rows.length);
     const isGood = rows.length >= shards * PICTURE_SHARE;
-    if (values.picture && isGood && pictures.length === 0) pictures.push(takeRing(url));
+    if (hasPicture && isGood && pictures.length === 0) pictures.push(takeRing(url));
   };
   const growth = await grow({ url, tcpPort: TCP_PORT, shards, onShards });
   await Promise.all(pictures);
@@ -62,6 +60,36 @@ try {
 } finally {
   await server.kill();
   rmSync(folder, { recursive: true, force: true });
+}
+
+interface Arguments {
+  readonly shards: number;
+  readonly hasPicture: boolean;
+}
+
+/** The flags; ends the process with how to use them where they are wrong, or where that is asked for. */
+function argumentsOrExit(): Arguments {
+  try {
+    const { values } = parseArgs({
+      options: {
+        shards: { type: "string", default: SHARDS_DEFAULT },
+        picture: { type: "boolean", default: false },
+        help: { type: "boolean", short: "h" },
+      },
+    });
+    if (values.help === true) {
+      console.log(USAGE);
+      return process.exit(0);
+    }
+    const shards = /^\d+$/.test(values.shards) ? Number(values.shards) : NaN;
+    if (shards >= 1 && shards <= SHARDS_MAX) return { shards, hasPicture: values.picture };
+    throw new Error(
+      `--shards: expected a whole number from 1 to ${SHARDS_MAX}, got ${values.shards}`,
+    );
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`);
+    return process.exit(2);
+  }
 }
 
 /** Looks at the circle of hashes again and again, until a shard of it splits. */

@@ -18,7 +18,8 @@ const USAGE = `usage: npm run simulate -- [--seeds 1000] [--hours 1] [--first SE
        npm run simulate -- --seed N [--trace]
        npm run simulate -- --plan JSON [--trace]
        npm run simulate -- --planted [--fault NAME] [--seeds 1000] [--threads N]
-       npm run simulate -- --allowances [--checks 1e6] [--seed N] [--run N]`;
+       npm run simulate -- --allowances [--checks 1e6] [--seed N] [--run N]
+       npm run simulate -- --help`;
 
 const DEFAULTS = { seeds: 1000, hours: 1, failures: 1, checks: 1e6 };
 const HOUR_MS = 3_600_000;
@@ -37,6 +38,7 @@ try {
 
 async function run(): Promise<void> {
   const values = argumentsOf();
+  if (values.help === true) return console.log(USAGE);
   if (values.allowances === true || values.checks !== undefined || values.run !== undefined) {
     const seed = wholeOf("seed", values.seed ?? String(randomInt(ALLOWANCE_SEEDS)));
     if (seed >= ALLOWANCE_SEEDS) throw new UsageError("--seed of allowances is below 2^31");
@@ -108,6 +110,7 @@ function parse() {
       allowances: flag,
       checks: text,
       run: text,
+      help: { ...flag, short: "h" },
     },
   });
 }
