@@ -320,6 +320,14 @@ describe("the health of a server", () => {
       detail: `${join(loop, "socket")}: ELOOP`,
     });
   });
+
+  it("an empty path is no folder, where it could be the current one", async () => {
+    for (const flags of [["--access", "open"], ["--check"]]) {
+      const { exitCode, err } = await runCli(["serve", ...flags, "--data", ""], {});
+      expect(err).toContain("'--data <folder>' argument '' is invalid. Expected the path of a");
+      expect(exitCode).toBe(2);
+    }
+  });
 });
 
 describe("the configuration", () => {

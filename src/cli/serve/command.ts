@@ -5,7 +5,7 @@
  * anything in it is touched, and released only after workerd has ended.
  */
 import { resolve } from "node:path";
-import { Option, type Command } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import { outliveReaders } from "../closed-output.ts";
 import { ExitCode } from "../exit-code.ts";
 import { action, type Invocation } from "../invocation.ts";
@@ -74,7 +74,7 @@ export function addServe(program: Command): void {
       "file with SHARD_SECRET, instead of the environment variable",
     )
     .option("--var <name=value>", "a variable of the server; may be repeated", collected)
-    .option("--data <folder>", "folder for the data", "./throttr-data")
+    .option("--data <folder>", "folder for the data", folderArgument, "./throttr-data")
     .option("--behind-proxy", "trust X-Forwarded-Proto and CF-Connecting-IP of requests", false)
     .addOption(
       new Option("--drain-timeout <duration>", "how long a stop waits for requests under way")
@@ -91,6 +91,12 @@ export function addServe(program: Command): void {
       ),
     );
   addJsonOption(command);
+}
+
+/** Reads `--data`. An empty path, as of a variable that is not set, would be the current folder. @throws InvalidArgumentError */
+function folderArgument(text: string): string {
+  if (text !== "") return text;
+  throw new InvalidArgumentError("Expected the path of a folder.");
 }
 
 /**
