@@ -177,6 +177,14 @@ describe("operations on semaphores", () => {
   ])("an operation on semaphores throws %s", (code, make) => {
     expect(codeOf(make)).toBe(code);
   });
+
+  it("a cursor that is refused is called by the name of the option", () => {
+    const wrong = { cursor: null as never };
+    const refusal = "after_invalid: cursor: expected text or a Uint8Array, got null";
+    expect(() => operations.semaphores(wrong)).toThrow(refusal);
+    expect(() => operations.holders("a", wrong)).toThrow(refusal);
+    expect(() => operations.list(wrong)).toThrow(refusal);
+  });
 });
 
 describe("operations that move leases", () => {

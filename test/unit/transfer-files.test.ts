@@ -1106,7 +1106,7 @@ describe("transfer operations", () => {
     ["unit_invalid", bad({ unit: undefined })],
     ["unit_invalid", bad({ key: ["a", "b"], unit: "us" })],
     ["unit_invalid", bad({ key: ["a", "b"], unit: "h" })],
-    ["expires_at_ns_invalid", bad({ expiresAtNs: -1n })],
+    ["expires_at_ns_invalid: expiresAtNs", bad({ expiresAtNs: -1n })],
     ["expires_at_ns_invalid", bad({ expiresAtNs: U64_MAX + 1n })],
     ["policy_invalid", record, { policy: "other" }],
     ["policy_invalid", record, { policy: "toString" }],
@@ -1121,9 +1121,10 @@ describe("transfer operations", () => {
     ["bytes_max_invalid", { bytesMax: 0 }],
     ["bytes_max_invalid", { bytesMax: (1 << 20) + 1 }],
     ["prefix_invalid", { prefix: "x".repeat(256) }],
-    ["after_invalid", { cursor: "x".repeat(256) }],
-    ["after_invalid", { cursor: ["a", "b"] }],
-    ["after_invalid", { cursor: "a", pairs: true }],
+    ["after_invalid: cursor", { cursor: "x".repeat(256) }],
+    ["after_invalid: cursor", { cursor: null }],
+    ["after_invalid: cursor", { cursor: ["a", "b"] }],
+    ["after_invalid: cursor", { cursor: "a", pairs: true }],
     ["key_invalid", { cursor: ["a"], pairs: true }],
   ])("an invalid page is refused: %s (%#)", (code, options) => {
     expect(() => operations.exportPage(options)).toThrow(`${code}: `);

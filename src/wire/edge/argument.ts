@@ -114,13 +114,18 @@ function asciiOf(text: string): Uint8Array | null {
 /** @throws ThrottrError `key_invalid`, `channel_invalid`, … beyond 255 bytes */
 export function nameOf(
   text: Text,
-  field: "key" | "name" | "channel" | "prefix" | "after",
+  field: "key" | "name" | "channel" | "prefix" | "cursor",
   bytesMax = KEY_BYTES_MAX,
+  code = `${field}_invalid`,
 ): Uint8Array {
-  const bytes = bytesOf(text, field);
+  const bytes = bytesOf(text, field, code);
   if (bytes.length <= bytesMax) return bytes;
-  throw invalid(field, `at most ${bytesMax} bytes`, bytes.length);
+  throw invalid(field, `at most ${bytesMax} bytes`, bytes.length, code);
 }
+
+/** The cursor of a page; null for the first one. @throws ThrottrError `after_invalid` */
+export const cursorOf = (cursor: Text | undefined, bytesMax?: number): Uint8Array | null =>
+  cursor === undefined ? null : nameOf(cursor, "cursor", bytesMax, "after_invalid");
 
 /** The name of a semaphore. @throws ThrottrError `name_invalid` */
 export function semaphoreNameOf(text: Text): Uint8Array {
@@ -137,11 +142,11 @@ export function valueOf(text: Text, field = "value"): Uint8Array {
 }
 
 /** @throws ThrottrError `quota_invalid`, `amount_invalid`, … for anything but 0 to 2^64 - 1 */
-export function u64Of(value: bigint | number, field: string): bigint {
+export function u64Of(value: bigint | number, field: string, code = `${field}_invalid`): bigint {
   const isWhole = typeof value === "bigint" || Number.isSafeInteger(value);
   const whole = isWhole ? BigInt(value) : -1n;
   if (whole >= 0n && whole <= U64_MAX) return whole;
-  throw invalid(field, "a bigint or safe integer from 0 to 2^64 - 1", value);
+  throw invalid(field, "a bigint or safe integer from 0 to 2^64 - 1", value, code);
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Operations on all of a namespace: its records and figures, and messages to its channels. */
 import { decodeInfo, type InfoFigures } from "../throttr/info.ts";
 import { RequestType, STATUS_SUCCESS } from "../throttr/request-types.ts";
-import { integerOf, nameOf, valueOf, type Text } from "./argument.ts";
+import { cursorOf, integerOf, nameOf, valueOf, type Text } from "./argument.ts";
 import {
   Command,
   RecordKind,
@@ -61,7 +61,7 @@ export function publish(channel: Text, payload: Text): Operation<boolean> {
 export function list(options: ListOptions = {}): Operation<RecordPage> {
   const { limit: recordsMax = SCAN_RECORDS_MAX, cursor } = options;
   integerOf(recordsMax, "limit", 1, SCAN_RECORDS_MAX);
-  const after = cursor === undefined ? null : nameOf(cursor, "after", SCAN_CURSOR_BYTES_MAX);
+  const after = cursorOf(cursor, SCAN_CURSOR_BYTES_MAX);
   return reading(Command.scan, nameOf(options.prefix ?? "", "prefix"), pageOf, (out) => {
     out.u16(recordsMax);
     out.u8(ScanOption.hasCursor | (after === null ? 0 : ScanOption.isBehind));

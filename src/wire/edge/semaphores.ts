@@ -1,6 +1,14 @@
 /** Semaphores: resources that callers without a connection hold by leases. */
 import { ByteWriter } from "../bytes.ts";
-import { integerOf, leaseTtlOf, nameOf, objectOf, semaphoreNameOf, type Text } from "./argument.ts";
+import {
+  cursorOf,
+  integerOf,
+  leaseTtlOf,
+  nameOf,
+  objectOf,
+  semaphoreNameOf,
+  type Text,
+} from "./argument.ts";
 import {
   Command,
   HOLDER_CURSOR_BYTES,
@@ -158,14 +166,14 @@ export function inspectSemaphore(name: Text): Operation<SemaphoreState | null> {
 export function semaphores(options: SemaphoreListOptions = {}): Operation<SemaphorePage> {
   const { cursor } = options;
   const prefix = nameOf(options.prefix ?? "", "prefix");
-  const after = cursor === undefined ? null : nameOf(cursor, "after", SEMAPHORE_NAME_BYTES_MAX);
+  const after = cursorOf(cursor, SEMAPHORE_NAME_BYTES_MAX);
   return reading(Command.semaphores, prefix, semaphorePageOf, pageBody(options.limit, after));
 }
 
 export function holders(name: Text, options: HolderListOptions = {}): Operation<HolderPage> {
   const { cursor } = options;
   const key = semaphoreNameOf(name);
-  const after = cursor === undefined ? null : nameOf(cursor, "after");
+  const after = cursorOf(cursor);
   return reading(Command.holders, key, holderPageOf, pageBody(options.limit, after));
 }
 

@@ -1,7 +1,16 @@
 /** Backup and moving: records with all there is to know of them, out of a namespace and into one. */
 import { ByteWriter } from "../bytes.ts";
 import { PAIR_UNITS } from "../throttr/pair-units.ts";
-import { integerOf, invalid, nameOf, objectOf, u64Of, valueOf, type Text } from "./argument.ts";
+import {
+  cursorOf,
+  integerOf,
+  invalid,
+  nameOf,
+  objectOf,
+  u64Of,
+  valueOf,
+  type Text,
+} from "./argument.ts";
 import {
   Command,
   EXPORT_BYTES_MAX,
@@ -100,7 +109,7 @@ export function restore(
   const isPair = isPairKey(record.key);
   const policy = policyOf(options.policy ?? "keep");
   const unit = unitOf(record.unit, isPair);
-  const expiresAtNs = u64Of(record.expiresAtNs, "expires_at_ns");
+  const expiresAtNs = u64Of(record.expiresAtNs, "expiresAtNs", "expires_at_ns_invalid");
   const writeValue = valueWriter(record, isPair);
   const body = (out: ByteWriter): void => {
     out.u8(policy);
@@ -123,7 +132,7 @@ export function exportPage(options: ExportOptions = {}): Operation<ExportPage> {
   const isPairs = options.pairs === true;
   integerOf(limit, "limit", 1, EXPORT_RECORDS_MAX);
   integerOf(bytesMax, "bytesMax", 1, EXPORT_BYTES_MAX, "bytes_max_invalid");
-  const after = cursor === undefined ? null : afterOf(cursor, isPairs);
+  const after = afterOf(cursor, isPairs);
   const body = (out: ByteWriter): void => {
     out.u16(limit);
     out.u32(bytesMax);
@@ -167,9 +176,7 @@ function isPairKey(key: RecordKey): key is readonly [consumer: Text, resource: T
 /** A pair as it is stored: its two sizes, and its two names. */
 function pairOf(pair: readonly [consumer: Text, resource: Text]): Uint8Array {
   const { length }: readonly Text[] = pair;
-  if (length !== 2) {
-    throw new ThrottrError("key_invalid", `key: expected the two names of a pair, got ${length}`);
-  }
+  if (length !== 2) throw invalid("key", "the two names of a pair", length);
   const [consumer, resource] = [nameOf(pair[0], "key"), nameOf(pair[1], "key")];
   const bytes = new Uint8Array(2 + consumer.length + resource.length);
   bytes[0] = consumer.length;
@@ -179,12 +186,11 @@ function pairOf(pair: readonly [consumer: Text, resource: Text]): Uint8Array {
   return bytes;
 }
 
-function afterOf(cursor: RecordKey, isPairs: boolean): Uint8Array {
-  if (isPairKey(cursor) !== isPairs) {
-    const detail = `cursor: ${isPairs ? "a pair is" : "text or a Uint8Array is"} expected`;
-    throw new ThrottrError("after_invalid", detail);
-  }
-  return isPairKey(cursor) ? pairOf(cursor) : nameOf(cursor, "after");
+function afterOf(cursor: RecordKey | undefined, isPairs: boolean): Uint8Array | null {
+  // A list is refused there, too.
+  if (!isPairs || cursor === undefined) return cursorOf(cursor as Text | undefined);
+  if (isPairKey(cursor)) return pairOf(cursor);
+  throw invalid("cursor", "a pair", cursor, "after_invalid");
 }
 
 /** @throws ThrottrError `policy_invalid` */
