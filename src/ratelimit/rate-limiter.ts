@@ -253,7 +253,7 @@ export class RateLimiter {
    * given back or charged.
    *
    * @example
-   * await limiter.settle(held.id, 523);
+   * if (held.id !== null) await limiter.settle(held.id, 523);
    *
    * @param cost an integer from 0
    * @throws ThrottrError as of the class; `reservation_invalid`; without `onError` also `reservation_ended`
