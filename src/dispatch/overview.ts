@@ -100,16 +100,26 @@ export function figuresOf(survey: Survey | WholeSurvey): TallyFigures {
 
 /** How many channels have subscribers in Hubs. */
 export function channelsOf(hubs: readonly HubFigures[]): number {
-  return new Set(hubs.flatMap(({ channelHashes }) => [...channelHashes])).size;
+  return countDistinct(hubs.map(({ channelHashes }) => channelHashes));
 }
 
 /** How many of them have a name that is not a connection's id. */
 export function namedChannelsOf(hubs: readonly HubFigures[]): number {
-  return new Set(
-    hubs.flatMap(({ channelHashes, namedChannels = channelHashes.length }) => [
-      ...channelHashes.subarray(0, namedChannels),
-    ]),
-  ).size;
+  return countDistinct(
+    hubs.map(({ channelHashes, namedChannels }) => channelHashes.subarray(0, namedChannels)),
+  );
+}
+
+/** Sorted: a `Set` of all channels of a large namespace takes seconds, and a hundred megabytes. */
+function countDistinct(parts: readonly Float64Array[]): number {
+  const all = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  all.sort();
+  return all.reduce((count, hash, i) => (hash === all[i - 1] ? count : count + 1), 0);
 }
 
 /** A shard that did not answer is listed with the reason, not left out: its records are missing in the sums. */

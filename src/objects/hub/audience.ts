@@ -18,6 +18,8 @@ export type TellGroup = (isJoin: boolean) => Promise<void>;
 export class Audience {
   /** The roster adds and removes subscribers itself, then calls `settle`. */
   readonly members = new Map<Subscriber, Subscription>();
+  /** Of the channel's name, once the roster has made it: it is asked for with all figures. */
+  hash: number | null = null;
   readonly #tellGroup: TellGroup | null;
   readonly #onEmpty: () => void;
   /** The group has this Hub on its list, as far as the Hub knows. */

@@ -43,6 +43,8 @@ export class Roster {
   readonly #audiences = new Map<string, Audience>();
   /** Every open connection, by the name of its own channel. */
   readonly #byOwnChannel = new Map<string, Subscriber>();
+  /** Of the names of own channels: a Hub has too many names to hash them all for each INFO. */
+  readonly #ownHashes = new WeakMap<Subscriber, number>();
   /** Names of all channels with subscribers, in order; null when that has changed since. Sorting is left to who asks. */
   #names: readonly string[] | null = null;
   /** All connections by connected at and id; null when that has changed since. */
@@ -233,14 +235,25 @@ export class Roster {
    */
   totals(): { subscriptions: number; channelHashes: Float64Array; namedChannels: number } {
     let subscriptions = 0;
-    for (const connection of this.#byOwnChannel.values())
+    const named: number[] = [];
+    const own: number[] = [];
+    for (const [channel, audience] of this.#audiences) {
+      if (audience.members.size === 0) continue;
+      audience.hash ??= channelHash(channel);
+      (isLikeId(channel) ? own : named).push(audience.hash);
+    }
+    for (const connection of this.#byOwnChannel.values()) {
+      const { ownChannel } = connection;
       subscriptions += connection.subscriptions.size;
-    const { named = [], own = [] } = Object.groupBy(this.channels(), (channel) =>
-      isLikeId(channel) ? "own" : "named",
-    );
+      const hasOthers = (this.#audiences.get(ownChannel)?.members.size ?? 0) > 0;
+      if (hasOthers || !connection.subscriptions.has(ownChannel)) continue;
+      let hash = this.#ownHashes.get(connection);
+      if (hash === undefined) this.#ownHashes.set(connection, (hash = channelHash(ownChannel)));
+      own.push(hash);
+    }
     return {
       subscriptions,
-      channelHashes: Float64Array.from([...named, ...own], channelHash),
+      channelHashes: Float64Array.from([...named, ...own]),
       namedChannels: named.length,
     };
   }
