@@ -21,11 +21,12 @@ import {
   parseFragments,
   subscribe,
   U16,
+  U32,
   unsubscribe,
   WHOAMI,
   WHOAMI_REPLY_BYTES,
 } from "../support/frames/index.ts";
-import { openSocket, post, type Door } from "../support/pool/doors.ts";
+import { openPort, openSocket, post, type Door } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { shardStub } from "../support/pool/shards.ts";
 import { bearerOf, nowS } from "../support/pool/tokens.ts";
@@ -230,6 +231,18 @@ describe("a Hub", () => {
     });
     expect(await statusOf(long, WHOAMI)).toBe(1);
     await long.close();
+  });
+
+  it("a TCP subscriber that has read everything gets a push of any size, though its bridge owes a report", async () => {
+    await withSettings({ PUSH_BYTES_MAX: 262_144 }, async () => {
+      const door = await openPort(9004);
+      expect(await statusOf(door, subscribe("large"))).toBe(1);
+      const payload = new Uint8Array(300_000).fill(65);
+      expect((await publishOverHttp("large", {}, payload)).delivered).toBe(1);
+      const push = U32.push("large", payload);
+      expect(await door.inbox.take(push.length)).toEqual(push);
+      await door.close();
+    });
   });
 
   it("a Hub remembers over hibernation what a listener has left unread", async () => {

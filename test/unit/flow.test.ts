@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BRIDGE_WINDOW_BYTES } from "../../src/wire/bridge.ts";
+import { BRIDGE_WINDOW_BYTES, DRAINED_PORTION_BYTES } from "../../src/wire/bridge.ts";
 import { BridgeFlow, HubBacklog } from "../../src/objects/hub/bridge-flow.ts";
 import { Flow, type StoredFlow } from "../../src/objects/hub/flow.ts";
 import { HubUnread, SocketFlow } from "../../src/objects/hub/socket-flow.ts";
@@ -154,9 +154,10 @@ describe("Flow", () => {
     const flow = bridge(host);
     expect(flow.refusePushes(MEBIBYTE)).toBeNull();
     host.backlog.unreadBytes += 33 * MEBIBYTE;
-    flow.sendPushes(1);
-    expect(flow.refusePushes(BRIDGE_WINDOW_BYTES - 1)).toBeNull();
-    expect(flow.refusePushes(BRIDGE_WINDOW_BYTES)?.reason).toMatch(/^push_bytes: /);
+    flow.sendPushes(DRAINED_PORTION_BYTES);
+    const left = BRIDGE_WINDOW_BYTES - DRAINED_PORTION_BYTES;
+    expect(flow.refusePushes(left)).toBeNull();
+    expect(flow.refusePushes(left + 1)?.reason).toMatch(/^push_bytes: /);
   });
 
   it("Flow gives a peer that has read everything one push of any size, and counts those that are held back", () => {
@@ -168,6 +169,14 @@ describe("Flow", () => {
       flow.sendPushes(2 * MEBIBYTE);
       expect(flow.refusePushes(1)?.reason).toMatch(/^push_bytes: /);
     }
+  });
+
+  it("Flow takes less than a portion that a bridge has not reported for read", () => {
+    const flow = bridge(new Host());
+    flow.sendReplies(DRAINED_PORTION_BYTES - 1, DRAINED_PORTION_BYTES + 3);
+    expect(flow.refusePushes(2 * MEBIBYTE)).toBeNull();
+    flow.sendReplies(1, 5);
+    expect(flow.refusePushes(2 * MEBIBYTE)?.reason).toMatch(/^push_bytes: /);
   });
 
   it("Flow believes the Worker's bridge, and no gateway that has drained more than it was sent", () => {

@@ -4,7 +4,7 @@
  * A connection over the Worker's own bridge has a `BridgeFlow`, a WebSocket client a `SocketFlow`. A gateway has both:
  * it reports what its client has read, but it may lie, and then it gains no more than a silent WebSocket client.
  */
-import { BRIDGE_WINDOW_BYTES, bridgeMessage } from "../../wire/bridge.ts";
+import { BRIDGE_WINDOW_BYTES, bridgeMessage, DRAINED_PORTION_BYTES } from "../../wire/bridge.ts";
 import { BridgeFlow, type HubBacklog } from "./bridge-flow.ts";
 import { pushBytes, replyBytes, type Ending } from "./ending.ts";
 import { SocketFlow, type HubUnread, type SocketFlowHost } from "./socket-flow.ts";
@@ -114,8 +114,10 @@ export class Flow {
   refusePushes(bytes: number, heldBytes = 0): Ending | null {
     const { backlog, pushBytesMax } = this.#host;
     const bytesMax = this.#bridge !== null && backlog.isTight ? BRIDGE_WINDOW_BYTES : pushBytesMax;
-    const unread = heldBytes + (this.#bridge?.undrainedBytes ?? this.#socket!.unheardBytes);
-    const hasRoom = unread === 0 || unread + bytes <= bytesMax;
+    const unread = this.#bridge?.undrainedBytes ?? this.#socket!.unheardBytes;
+    // A bridge does not report less than a portion, though its client has read it.
+    const isRead = unread < (this.#bridge === null ? 1 : DRAINED_PORTION_BYTES);
+    const hasRoom = heldBytes + unread + bytes <= bytesMax || (isRead && heldBytes === 0);
     return hasRoom || this.#hearPing() ? null : pushBytes(bytesMax);
   }
 
