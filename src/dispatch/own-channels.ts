@@ -107,8 +107,10 @@ export class OwnChannels {
   #isKnown(publications: Uint8Array, hubs: ReadonlySet<string>): boolean {
     let isKnown = true;
     forEachPublication(publications, (channel) => {
+      // One that is not known decides it: of made-up names, the first.
+      if (!isKnown) return;
       const hub = this.#hubOf(channel);
-      isKnown &&= hub === null || hubs.has(hub);
+      isKnown = hub === null || hubs.has(hub);
     });
     return isKnown;
   }
