@@ -5,7 +5,7 @@
  * hash of the random bits: two ids of one Hub have nothing in common that a stranger could see.
  */
 import { hashBytes, type HashKey } from "../engine/hash.ts";
-import { hexOf } from "../wire/bytes.ts";
+import { bytesOfHex, hexOf } from "../wire/bytes.ts";
 import type { HubAddress } from "./names.ts";
 
 /** As many as a UUID has: clients and logs show it as one. */
@@ -23,9 +23,6 @@ const LOCATIONS = LETTERS ** 3;
 /** Hubs of a location: `HUBS_MAX` goes up to this. */
 const INDEXES = 256;
 const LETTER_A = 65;
-/** Of hex digits. */
-const DIGIT_0 = 48;
-const LOWER_A = 97;
 
 /** Makes an id of a connection in a Hub. */
 export function makeConnectionId(
@@ -65,18 +62,10 @@ export function hubOfConnection(id: Uint8Array): HubAddress | null {
   return { location, index: address % INDEXES };
 }
 
-/**
- * The Hub behind a channel that is named like a connection, else null. A caller may publish to some hundred thousand such names at
- * once, so it reads the digits itself: `bytesOfHex` takes ten times as long.
- */
+/** The Hub behind a channel that is named like a connection, else null. */
 export function hubOfChannel(channel: string): HubAddress | null {
   if (!/^[\da-f]{32}$/.test(channel)) return null;
-  const id = new Uint8Array(CONNECTION_ID_BYTES);
-  for (let i = 0; i < 2 * CONNECTION_ID_BYTES; i++) {
-    const code = channel.charCodeAt(i);
-    id[i >> 1] = id[i >> 1]! * 16 + code - (code < LETTER_A ? DIGIT_0 : LOWER_A - 10);
-  }
-  return hubOfConnection(id);
+  return hubOfConnection(bytesOfHex(channel));
 }
 
 /** Name of a connection's own channel: its id as 32 lowercase hex digits. */
