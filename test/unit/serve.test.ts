@@ -220,6 +220,16 @@ describe("flags", () => {
     expect(plan({}, environment).warnings).toEqual([garbled("SHARD_SECRET")]);
   });
 
+  it("a secret with a line break around it is warned of; the one at the end of a file is no part of it", () => {
+    const spaced = [expect.stringContaining("TOKEN_SECRET has white space or a line break around")];
+    expect(plan({}, { TOKEN_SECRET: `${SECRET}\n` }).warnings).toEqual(spaced);
+    const tokenSecretFile = join(folder, "secret");
+    writeFileSync(tokenSecretFile, `${SECRET}\n\n`);
+    expect(plan({ tokenSecretFile }).warnings).toEqual(spaced);
+    writeFileSync(tokenSecretFile, `${SECRET}\n`);
+    expect(plan({ tokenSecretFile }).warnings).toEqual([]);
+  });
+
   it("a variable with its name of release 0.4 is warned of", () => {
     const { variables, warnings } = plan({
       tcp: ["9000=yrmcds@a"],

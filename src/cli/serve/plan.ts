@@ -333,10 +333,16 @@ export function warningsOf(variables: Readonly<Record<string, unknown>>): string
       (name) =>
         `${name} has bytes that are not text in UTF-8, and all of them count as the same character: take text, such as that of \`openssl rand -base64 48\``,
     );
+  const spaced = Object.keys(SECRETS)
+    .filter((name) => textIn(variables, name) !== textIn(variables, name).trim())
+    .map(
+      (name) =>
+        `${name} has white space or a line break around it, which is part of the secret: what reads it without, such as $(cat file), has another one`,
+    );
   const bytes = Buffer.byteLength(textIn(variables, "TOKEN_SECRET"));
-  if (bytes === 0 || bytes >= SECRET_BYTES_MIN) return [...renamed, ...garbled];
-  const short = `TOKEN_SECRET has ${bytes} bytes: ${SECRET_BYTES_MIN} or more are advised`;
-  return [...renamed, ...garbled, short];
+  const warnings = [...renamed, ...garbled, ...spaced];
+  if (bytes === 0 || bytes >= SECRET_BYTES_MIN) return warnings;
+  return [...warnings, `TOKEN_SECRET has ${bytes} bytes: ${SECRET_BYTES_MIN} or more are advised`];
 }
 
 /** A variable that is text; empty for any other. */
