@@ -46,6 +46,12 @@ export interface Failure {
   readonly exitCode: ExitCode;
 }
 
+/** Messages in place of the server's own, which are for those who make requests. */
+const OWN_WORDS: ReadonlyMap<string, string> = new Map([
+  ["token_missing", "the server needs a token: give one with --token, THROTTR_TOKEN or a profile"],
+  ["namespace_missing", "the token is for all namespaces: name one with --namespace"],
+]);
+
 /** What a thrown error stands for. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof CommandError) {
@@ -60,12 +66,8 @@ export function failureOf(error: unknown): Failure {
   }
   if (error instanceof ThrottrError) {
     const { code, detail } = error;
-    // The server's own words are for those who make requests.
-    if (code === "token_missing") {
-      const message = "the server needs a token: give one with --token, THROTTR_TOKEN or a profile";
-      return { code, message, exitCode: exitCodeOf(code) };
-    }
-    return { code, message: withReason(detail, error), exitCode: exitCodeOf(code) };
+    const message = OWN_WORDS.get(code) ?? withReason(detail, error);
+    return { code, message, exitCode: exitCodeOf(code) };
   }
   return { code: "internal", message: detailOf(error), exitCode: ExitCode.fault };
 }

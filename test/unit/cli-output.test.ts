@@ -113,6 +113,15 @@ describe("failures", () => {
     });
   });
 
+  it("a missing namespace is asked for by the option of the command line", () => {
+    const error = new ThrottrError("namespace_missing", "name one behind it, as TOKEN~NAME");
+    expect(failureOf(error)).toEqual({
+      code: "namespace_missing",
+      message: "the token is for all namespaces: name one with --namespace",
+      exitCode: ExitCode.server,
+    });
+  });
+
   it("a failed connection is shown with its reason", () => {
     const refused = Object.assign(new Error(""), { code: "ECONNREFUSED" });
     const cause = new TypeError("fetch failed", { cause: refused });
