@@ -1,6 +1,8 @@
 /** `throttr-edge deploy`, as far as it goes without an account: what would be deployed, and what is refused. */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -11,7 +13,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { unstable_readConfig } from "wrangler";
 import { configWithPorts } from "../../scripts/server.ts";
 import { parseSettings } from "../../src/base/settings.ts";
@@ -181,6 +183,27 @@ describe("throttr-edge deploy from the package", () => {
     // Nothing is left in the project, or elsewhere.
     expect(readdirSync(project).filter((name) => name !== ".wrangler")).toEqual(["node_modules"]);
     expect(readdirSync(folder).filter((name) => /^throttr-deploy-(?!test)/.test(name))).toEqual([]);
+  });
+
+  it.each(["SIGTERM", "SIGHUP"] as const)("%s leaves no secrets behind", async (name) => {
+    const own = mkdtempSync(join(folder, "hung-"));
+    const wrangler = join(own, "node_modules/wrangler");
+    mkdirSync(join(wrangler, "bin"), { recursive: true });
+    writeFileSync(join(wrangler, "package.json"), '{ "version": "4.155.0" }');
+    const waits = 'require("node:fs").writeFileSync("started", ""); setInterval(() => {}, 1000);';
+    writeFileSync(join(wrangler, "bin/wrangler.js"), waits);
+    const temporary = join(own, "tmp");
+    mkdirSync(temporary);
+    const env = { ...process.env, TMPDIR: temporary, TOKEN_SECRET: "x".repeat(40) };
+    const options = { cwd: own, env, stdio: "ignore" } as const;
+    const child = spawn(process.execPath, [resolve("src/cli/main.ts"), "deploy"], options);
+    const ended = once(child, "exit");
+    await vi.waitFor(() => expect(existsSync(join(own, "started"))).toBe(true), 20_000);
+    const [made] = readdirSync(temporary);
+    expect(readdirSync(join(temporary, made!))).toContain("secrets.json");
+    child.kill(name);
+    expect(await ended).toEqual([143, null]);
+    expect(readdirSync(temporary)).toEqual([]);
   });
 
   it("a deployment from the package without a secret names the Worker that needs it", () => {

@@ -73,15 +73,19 @@ async function deploy(
 ): Promise<ExitCode> {
   const folder = mkdtempSync(join(tmpdir(), "throttr-deploy-"));
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
-  // A second signal ends the process at once, and secrets are in the folder.
+  // Secrets are in the folder: neither a second signal nor a terminal that is closed may leave it behind.
   process.once("exit", remove);
+  process.on("SIGHUP", endAsBySigterm);
   try {
     return await deployFrom(folder, invocation, options, flags);
   } finally {
+    process.off("SIGHUP", endAsBySigterm);
     process.off("exit", remove);
     remove();
   }
 }
+
+const endAsBySigterm = (): void => void process.kill(process.pid, "SIGTERM");
 
 async function deployFrom(
   folder: string,
