@@ -20,7 +20,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
 import { textUpTo } from "../../src/cli/files.ts";
 import { addressOf, addressText, isLoopback, reachableUrl } from "../../src/cli/serve/address.ts";
 import { assetsIn } from "../../src/cli/serve/assets.ts";
@@ -37,6 +37,7 @@ import { DataFolder, keepReserve } from "../../src/cli/serve/data-folder.ts";
 import { health } from "../../src/cli/serve/health.ts";
 import { processStart } from "../../src/cli/serve/orphans.ts";
 import { planOf, type ServeFlags } from "../../src/cli/serve/plan.ts";
+import { sqlite } from "../../src/cli/serve/sqlite.ts";
 import { findWorkerd } from "../../src/cli/serve/workerd.ts";
 import { runCli } from "../support/cli/run.ts";
 import { textArbitrary } from "../support/text/strings.ts";
@@ -337,6 +338,17 @@ describe("the health of a server", () => {
       expect(err).toContain("'--data <folder>' argument '' is invalid. Expected the path of a");
       expect(exitCode).toBe(2);
     }
+  });
+});
+
+describe("Node", () => {
+  it("an old Node is refused, with the way to a newer one", async () => {
+    vi.doMock("node:sqlite", () => {
+      throw new Error("No such built-in module: node:sqlite");
+    });
+    const message = await failure(sqlite);
+    vi.doUnmock("node:sqlite");
+    expect(message).toMatch(/^node_old: serve needs Node 22\.13 .*`npm install node@24`/);
   });
 });
 

@@ -16,7 +16,7 @@ export async function sqlite(): Promise<typeof Sqlite> {
   } catch {
     throw new UsageError(
       "node_old",
-      `serve needs Node 22.13 or newer, which has node:sqlite; this is ${process.version}`,
+      `serve needs Node 22.13 or newer, which has node:sqlite; this is ${process.version}: \`npm install node@24\` gives npx a newer one in its folder`,
     );
   } finally {
     process.emitWarning = emitWarning;
