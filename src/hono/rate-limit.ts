@@ -82,6 +82,8 @@ const OPTIONS: FieldNames<RateLimitOptions> = {
   handler: true,
 };
 
+const FUNCTIONS = ["skip", "requestWasSuccessful", "onLimited", "handler"] as const;
+
 /**
  * What the middleware sets.
  *
@@ -118,7 +120,7 @@ export type RateLimitVariables<Name extends string = "rateLimit", Result = RateL
  * );
  *
  * @throws RateLimitError `configuration_invalid` unless there is one of `key` and `keyGenerator`, for
- *   what is not a limiter, for unknown options, and for an unknown style of `headers`
+ *   what is not a limiter or not a function, for unknown options, and for an unknown style of `headers`
  */
 export function rateLimit<E extends Env = Env, Name extends string = "rateLimit">(
   options: RateLimitOptions<E, Name> & { readonly skip?: undefined },
@@ -136,6 +138,7 @@ export function rateLimit<E extends Env>(options: RateLimitOptions<E>): Middlewa
     checkLimiter(limiter, "a RateLimiter, or a function of the context that returns one");
   }
   const keyOf = keyFunctionOf(options);
+  checkFunctions(options);
   checkHeaderStyle(headers);
 
   async function isGivenBack(c: Context<E>): Promise<boolean> {
@@ -217,6 +220,15 @@ function keyFunctionOf<E extends Env>({
   if (typeof keyOf === "function" && isOne) return keyOf;
   const expected = "expected a function, either as key or as keyGenerator";
   throw configurationInvalid("key", expected, keyOf);
+}
+
+/** A wrong one would fail a request, that of `handler` the first that is refused. */
+function checkFunctions<E extends Env>(options: RateLimitOptions<E>): void {
+  for (const name of FUNCTIONS) {
+    const given = options[name];
+    if (given === undefined || typeof given === "function") continue;
+    throw configurationInvalid(name, "expected a function", given);
+  }
 }
 
 /** Keeps work alive after the response, where the platform would end it. */

@@ -603,6 +603,16 @@ describe("errors", () => {
     }
   });
 
+  it("options that should be functions are errors when the middleware is made, and not of the first request that is refused", () => {
+    const limiter = limiterOf();
+    const key = (): string => "ada";
+    for (const name of ["skip", "requestWasSuccessful", "onLimited", "handler"]) {
+      expect(() => rateLimit({ limiter, key, [name]: true })).toThrow(
+        `configuration_invalid: ${name}: expected a function, got true`,
+      );
+    }
+  });
+
   it("a function that returns no limiter is named", async () => {
     const app = appOf({ limiter: () => undefined as never });
     expect(await (await app.request("/200")).text()).toBe(

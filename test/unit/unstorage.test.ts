@@ -3,6 +3,7 @@ import { beforeEach, expect, it } from "vitest";
 import { throttrDriver, type DriverBackend } from "../../src/adapters/unstorage/index.ts";
 import type { ThrottrClient } from "../../src/client/client.ts";
 import { Listener, type Message } from "../../src/client/channels/subscription.ts";
+import { http } from "../../src/client/transport/http.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import type { BatchCall, BatchOutcome } from "../../src/wire/edge/service.ts";
 import { EngineServer } from "../support/client/engine-client.ts";
@@ -219,6 +220,18 @@ it("the driver of unstorage refuses a channel that nothing can be published to",
   for (const channel of ["", "c".repeat(256), 7 as never]) {
     expect(() => throttrDriver({ throttr: server.client, channel })).toThrow(/^channel_invalid: /);
   }
+});
+
+it("the driver of unstorage refuses a subscriber that is not a client, and an onWatchError that is not a function, when it is made", () => {
+  const { client: throttr } = server;
+  for (const subscriber of [null, true, http("http://127.0.0.1")]) {
+    const wrong = { throttr, channel: CHANNEL, subscriber: subscriber as never };
+    const refusal = /^option_invalid: subscriber: expected a ThrottrClient, got /;
+    expect(() => throttrDriver(wrong)).toThrow(refusal);
+  }
+  expect(() => throttrDriver({ throttr, onWatchError: "log" as never })).toThrow(
+    'option_invalid: onWatchError: expected a function, got "log"',
+  );
 });
 
 it("the driver of unstorage gives back text that begins with a byte order mark", async () => {

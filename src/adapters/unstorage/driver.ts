@@ -2,6 +2,7 @@
 import { bytesOf, invalid, integerOf, nameOf, type FieldNames } from "../../wire/edge/argument.ts";
 import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
 import type { ThrottrClient } from "../../client/client.ts";
+import { checkFunction } from "../../client/options.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
 import { BoundedCalls, checkBackend, type CallLimits } from "../shared/bounded-calls.ts";
 import { ttlMsOf } from "../shared/lifetime.ts";
@@ -123,6 +124,10 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
   const prefix = checkPrefix(base, "base", ":");
   if (channel !== undefined && nameOf(channel, "channel").length === 0) {
     throw invalid("channel", "1 to 255 bytes", channel);
+  }
+  checkFunction("onWatchError", onWatchError);
+  if (subscriber !== undefined && typeof subscriber?.subscribe !== "function") {
+    throw invalid("subscriber", "a ThrottrClient", subscriber, "option_invalid");
   }
   if (ttl !== undefined) integerOf(ttl, "ttl", 1, Number.MAX_SAFE_INTEGER, "option_invalid");
   checkBackend(throttr);
