@@ -5,6 +5,7 @@ import { mayUseSession } from "../worker/web-pages.ts";
 import type { Environment } from "../base/environment.ts";
 import { readSettings, SettingsError } from "../base/settings.ts";
 import type { ExpiringGrant } from "../base/grant.ts";
+import { checkOptions, type FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { PROBLEM_TYPE } from "../worker/v1/document.ts";
 import { answerPage, type Pages } from "./pages.ts";
@@ -33,6 +34,13 @@ export interface RouteOptions {
   readonly docs?: Pages | undefined;
 }
 
+const OPTIONS: FieldNames<RouteOptions> = {
+  prefix: true,
+  access: true,
+  dashboard: true,
+  docs: true,
+};
+
 const PREFIX = "/throttr-edge";
 
 /** The prefix itself leads to the dashboard, but not the root of the application. */
@@ -51,7 +59,7 @@ const DOORS = /^\/(?:throttr|yrmcds|channels|v1)\/|^\/(?:health|metrics|openapi\
  * Answers requests to the doors of Throttr: frames and WebSockets, channels, `/v1`, health and metrics. Null for any
  * other path, which is the application's own.
  *
- * @throws ThrottrError `option_invalid`
+ * @throws ThrottrError `option_invalid`, `argument_invalid`
  *
  * @example
  * export default {
@@ -75,6 +83,7 @@ export async function routeThrottr(
   ctx: Pick<ExecutionContext, "waitUntil">,
   options: RouteOptions = {},
 ): Promise<Response | null> {
+  checkOptions(options, OPTIONS, "routeThrottr");
   const prefix = prefixOf(options.prefix ?? PREFIX);
   const url = new URL(request.url);
   const environment = env as Environment;

@@ -5,6 +5,7 @@ import { Channel } from "../objects/channel/channel.ts";
 import { Directory } from "../objects/channel/directory.ts";
 import { Hub } from "../objects/hub/hub.ts";
 import { Shard } from "../objects/shard/shard.ts";
+import { checkOptions, type FieldNames } from "../wire/edge/argument.ts";
 import { tcpPorts } from "../worker/ports.ts";
 import { Throttr } from "../worker/rpc.ts";
 import { connectThrottr } from "./connect.ts";
@@ -20,6 +21,8 @@ export interface ThrottrEdgeOptions {
   /** The names that the Worker exports classes under, where those are not their own: `{ Shard: "ThrottrShard" }`. */
   readonly classes?: Readonly<Partial<Record<ClassName, string>>> | undefined;
 }
+
+const OPTIONS: FieldNames<ThrottrEdgeOptions> = { settings: true, classes: true };
 
 /** What `throttrEdge` gives: the exports of the module, which its settings hold for. */
 export interface ThrottrEdge {
@@ -50,12 +53,14 @@ const PARTS: ThrottrEdge = {
  * Call it at module level: an object that its alarm wakes never runs a fetch handler. It brings all parts into the
  * bundle; a Worker with few of them takes its settings from variables.
  *
- * @throws ThrottrError `config_invalid`
+ * @throws ThrottrError `config_invalid`, `option_invalid`, `argument_invalid`
  *
  * @example
  * export const { Shard, Hub, Channel, Directory } = throttrEdge({ settings: { HUBS_MAX: 4 } });
  */
-export function throttrEdge({ settings = {}, classes = {} }: ThrottrEdgeOptions = {}): ThrottrEdge {
+export function throttrEdge(options: ThrottrEdgeOptions = {}): ThrottrEdge {
+  checkOptions(options, OPTIONS, "throttrEdge");
+  const { settings = {}, classes = {} } = options;
   tcpPorts(assertSettings(settings));
   for (const [name, exported] of Object.entries(classes)) {
     if (Object.hasOwn(PARTS, name) && /^[A-Z]/.test(name) && typeof exported === "string") continue;

@@ -299,3 +299,10 @@ it("throttrEdge refuses ports that can't be read when the module is loaded", () 
     /^config_invalid: TCP_PORTS: 9000=9: /,
   );
 });
+
+it("throttrEdge refuses a setting that is given beside its settings, and does not ignore it", () => {
+  const options = { DURABILITY: "relaxed" } as object;
+  expect(() => throttrEdge(options)).toThrow(
+    "option_invalid: DURABILITY: throttrEdge has no such option; its options are settings, classes",
+  );
+});

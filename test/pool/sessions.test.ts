@@ -194,6 +194,13 @@ describe("the prefix itself", () => {
     expect(await answer("/throttr-edges", { dashboard })).toBe(null);
   });
 
+  it("an option that routeThrottr does not have is refused, and not ignored", async () => {
+    const options = { acces: () => null } as object;
+    await expect(answer("/", options)).rejects.toThrow(
+      "option_invalid: acces: routeThrottr has no such option; its options are prefix, access, dashboard, docs",
+    );
+  });
+
   it.each([
     ["/ключ", "/%D0%BA%D0%BB%D1%8E%D1%87"],
     ["/a b/", "/a%20b/"],
