@@ -1,6 +1,6 @@
 /** Calls to the server of this page that the client library has none for: JSON, with the token of a session. */
 import { ThrottrError } from "../client/index.ts";
-import { errorOfResponse } from "../client/transport/failure.ts";
+import { errorOfAnswer } from "../client/transport/failure.ts";
 import { urlOf } from "./base.ts";
 import { learnChallengeOf } from "./challenge.ts";
 import { learnClockOf } from "./server-clock.ts";
@@ -48,7 +48,7 @@ export async function answerOf(
   learnChallengeOf(response);
   if (response.ok) return response;
   const detail = `the server answered HTTP ${response.status}`;
-  throw (await errorOfResponse(response)) ?? new ThrottrError("response_invalid", detail);
+  throw errorOfAnswer(await response.text()) ?? new ThrottrError("response_invalid", detail);
 }
 
 /**

@@ -383,6 +383,13 @@ describe("a failure", () => {
   it.each<[string, Partial<AggregateError> & { code?: string; syscall?: string }]>([
     ["a port that fetch never connects to", { message: "bad port" }],
     [
+      "a server that Deno could not connect to",
+      {
+        message:
+          "error sending request for url (http://localhost/): client error (Connect): tcp connect error: Connection refused (os error 111)",
+      },
+    ],
+    [
       "a host with two addresses, neither of which can be reached",
       {
         code: "EHOSTUNREACH",
@@ -403,6 +410,18 @@ describe("a failure", () => {
     const seen = codesOf([client.query("a"), client.increment("b", TTL)]);
     await clock.pass(2000);
     expect(await seen).toEqual(["connection_failed", "connection_failed"]);
+  });
+
+  it("a failure of Deno to send a request does not say that nothing was sent", async () => {
+    const lost: Answer = () => {
+      const message =
+        "error sending request for url (http://localhost/): client error (SendRequest)";
+      throw Object.assign(new TypeError("fetch failed"), { cause: new Error(message) });
+    };
+    const { clock, client } = start([lost]);
+    const seen = codesOf([client.increment("a", TTL)]);
+    await clock.pass(2000);
+    expect(await seen).toEqual(["outcome_unknown"]);
   });
 
   it("a failure without a reason says of reads alone that nothing was applied", async () => {

@@ -3,7 +3,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 import { shown } from "../../wire/ratelimit/error.ts";
 import { outcomeUnknown } from "../calls/call.ts";
 import { DOOR_PATH } from "./door.ts";
-import { errorOfResponse, errorOfText } from "./failure.ts";
+import { errorOfAnswer, errorOfText } from "./failure.ts";
 import type { PlatformSocket } from "../platform.ts";
 import { openSocket, type MadeSocket } from "./platform-socket.ts";
 import type { Ending, Transport } from "./transport.ts";
@@ -87,7 +87,7 @@ async function upgrade(server: Binding): Promise<(() => MadeSocket) | Ending> {
   const response = await server.fetch(ORIGIN + DOOR_PATH, { headers });
   const { webSocket: socket, status } = response;
   if (socket !== null) return () => ({ socket, accept: () => socket.accept() });
-  const error = await errorOfResponse(response);
+  const error = errorOfAnswer(await response.text());
   return {
     error: error ?? new ThrottrError("connection_failed", `HTTP ${status}`),
     isFinal: status >= 400 && status < 500,

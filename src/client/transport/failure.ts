@@ -15,15 +15,13 @@ export function errorOfText(text: string, cause?: unknown): ThrottrError | null 
 }
 
 /**
- * Reads an error out of an HTTP answer; null when the answer is not one of this server.
+ * Reads an error out of the body of an HTTP answer; null when the answer is not one of this server.
  *
  * An application around the server refuses with problems of its own, and those of `throttr-edge/fetch` have codes, too.
  * The server's alone have a type that ends with the code.
  */
-export async function errorOfResponse(response: {
-  text(): Promise<string>;
-}): Promise<ThrottrError | null> {
-  const problem = parse(await response.text());
+export function errorOfAnswer(text: string): ThrottrError | null {
+  const problem = parse(text);
   if (typeof problem?.code !== "string" || typeof problem.type !== "string") return null;
   if (!problem.type.endsWith(`#${problem.code}`)) return null;
   return errorOfText(`${problem.code}: ${String(problem.detail)}`);

@@ -4,7 +4,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 import { NoAnswer, outcomeUnknown } from "../calls/call.ts";
 import { checkFunction } from "../options.ts";
 import { doorOf, tokenOf } from "./door.ts";
-import { errorOfResponse, notThrottr } from "./failure.ts";
+import { errorOfAnswer, notThrottr } from "./failure.ts";
 import { pageHint, platform, type Fetch, type FetchResponse } from "../platform.ts";
 import { discard, readBeginning, readWhole } from "./read-whole.ts";
 import type { Transport } from "./transport.ts";
@@ -42,8 +42,8 @@ const UNREACHED: readonly unknown[] = [
 ];
 /** System calls that come before anything is sent. */
 const BEFORE_SENDING: readonly unknown[] = ["connect", "getaddrinfo"];
-/** The message of ports that `fetch` never connects to, by its standard. */
-const BAD_PORT = "bad port";
+/** The message of ports that `fetch` never connects to, by its standard, and what Deno says of a connection that was not opened. */
+const NOT_CONNECTED = /^bad port$|error \(Connect\)/;
 /** Codes of certificates that were rejected. */
 const OF_CERTIFICATES =
   /^(?:CERT_|SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|UNABLE_TO_|ERR_TLS_CERT_)/;
@@ -127,8 +127,8 @@ function wasNotSent({ code, syscall, reason }: Reason): boolean {
   return (
     UNREACHED.includes(code) ||
     BEFORE_SENDING.includes(syscall) ||
-    reason === BAD_PORT ||
-    (typeof code === "string" && OF_CERTIFICATES.test(code))
+    NOT_CONNECTED.test(reason) ||
+    OF_CERTIFICATES.test(String(code))
   );
 }
 
@@ -156,7 +156,7 @@ export async function refusalOf(door: string, response: FetchResponse): Promise<
   const { bytes } = await readBeginning(response, PROBLEM_BYTES_MAX);
   const text = decoder.decode(bytes);
   const hint = redirectHint(response);
-  const error = await errorOfResponse({ text: async () => text });
+  const error = errorOfAnswer(text);
   if (error !== null)
     return hint === "" ? error : new ThrottrError(error.code, error.detail + hint);
   const detail = notThrottr(door, status, text) + hint;
