@@ -16,6 +16,7 @@ import type { Access } from "../base/access.ts";
 import { DEPLOYMENT, hubName } from "../base/names.ts";
 import { withTimeout } from "../base/in-time.ts";
 import { logWarning } from "../base/log.ts";
+import { isWithin } from "../base/recent.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
 import { endUnused } from "../base/unused-socket.ts";
@@ -125,14 +126,14 @@ async function listNamespace(env: Environment, { namespace, token }: Access): Pr
 
 /** Whether `CONNECTIONS_MAX` allows the connections that are being opened. */
 async function hasRoom(env: Environment, { CONNECTIONS_MAX }: Settings): Promise<boolean> {
-  const isWithin = (): boolean => connectionCount() + opening <= CONNECTIONS_MAX;
-  if (CONNECTIONS_MAX === 0 || isWithin()) return true;
-  if (presentMs() < recountedAtMs + RECOUNT_INTERVAL_MS) return false;
+  const isFree = (): boolean => connectionCount() + opening <= CONNECTIONS_MAX;
+  if (CONNECTIONS_MAX === 0 || isFree()) return true;
+  if (isWithin(recountedAtMs, RECOUNT_INTERVAL_MS)) return false;
   recountedAtMs = presentMs();
   // A Hub that was reset lost its connections without reporting it. Any call makes it count anew.
   const asked = countedHubs().map((name) => hubStub(env, name).figures());
   await Promise.allSettled(asked);
-  return isWithin();
+  return isFree();
 }
 
 /** Asks the Hubs of a location until one has room. A Hub that is full answers 503, and the next one is asked. */
