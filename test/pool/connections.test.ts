@@ -14,7 +14,7 @@ import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
 import { parseSettings } from "../../src/base/settings.ts";
 import { connectionCount } from "../../src/objects/hub/connection-count.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
-import { HUB_PENDING_BYTES_MAX } from "../../src/engine/sizes.ts";
+import { HUB_PENDING_BYTES_MAX, TALLIES_STORE_DELAY_MS } from "../../src/engine/sizes.ts";
 import { BRIDGE_SUBPROTOCOL } from "../../src/wire/bridge.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
@@ -620,6 +620,18 @@ describe("limits", () => {
       );
     // Much later the runtime would drop the other end of the socket by itself.
     await expect.poll(left, { timeout: 1000 }).toBe(0);
+  });
+
+  it("connections that come and go wait for one timer of their Hub together until they are stored", async () => {
+    const waits = vi.spyOn(scheduler, "wait");
+    for (let i = 0; i < 20; i++) {
+      const door = await openSocket(PATH);
+      await door.exchange(QUERY, 1);
+      await door.close();
+    }
+    const stores = waits.mock.calls.filter(([ms]) => ms === TALLIES_STORE_DELAY_MS);
+    waits.mockRestore();
+    expect(stores.length).toBeLessThan(10);
   });
 
   it("surplus connections are refused, and places become free again", async () => {

@@ -84,6 +84,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   readonly #listing: HubListing;
   /** Connections whose tallies are not in their attachment yet. */
   #unstored = new Set<Connection>();
+  /** They wait to be stored. Also where all of them have ended since: each wait is a timer, and an object has 10,000. */
+  #isStoring = false;
   readonly #storedMap: StoredMap;
   /** What listeners of Server-Sent Events need of the Hub. */
   readonly #forListeners: ListeningHub;
@@ -305,7 +307,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
    * most messages do.
    */
   storeSoon(connection: Connection): void {
-    if (this.#unstored.size === 0) this.ctx.waitUntil(this.#storeLater());
+    if (!this.#isStoring) this.ctx.waitUntil(this.#storeLater());
     this.#unstored.add(connection);
     this.#counts.note();
   }
@@ -456,10 +458,12 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
 
   /** Attachments are written in one go, a second later: a busy connection would be written for each message otherwise. */
   async #storeLater(): Promise<void> {
+    this.#isStoring = true;
     try {
       await scheduler.wait(TALLIES_STORE_DELAY_MS);
     } finally {
-      // Also where no timer is left: the set that is empty is what makes the next one wait.
+      // Also where no timer is left.
+      this.#isStoring = false;
       const unstored = this.#unstored;
       this.#unstored = new Set();
       for (const connection of unstored) connection.store();
