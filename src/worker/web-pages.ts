@@ -117,10 +117,14 @@ function originsOf(list: string): string[] {
   return listOf(list.toLowerCase()).map((origin) => origin.replace(/\/$/, ""));
 }
 
-/** True the first time a text is seen, and never after a hundred texts. */
+/**
+ * True the first time a text is seen, and never after a hundred texts. What is kept is cut, and a string of its own: a header may
+ * have some hundred KB, and a part of a string keeps all of it in memory.
+ */
 function isNew(text: string): boolean {
-  if (logged.size >= LOGGED_MAX || logged.has(text)) return false;
-  logged.add(text);
+  const kept = text.slice(0, SHOWN_MAX).split("").join("");
+  if (logged.size >= LOGGED_MAX || logged.has(kept)) return false;
+  logged.add(kept);
   return true;
 }
 
