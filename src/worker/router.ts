@@ -332,12 +332,14 @@ router.get(
   }),
 );
 
+serveJson(router, accessOf);
+
+const PAGES = ["/", "/docs", "/favicon.ico", "/openapi.json"];
+
 // A known path with another method is a 405 and not a 404.
-for (const path of ["/health", "/metrics", "/v1/overview/live"]) {
+for (const path of [...PAGES, "/health", "/metrics", "/v1/overview/live"]) {
   router.all(path, () => methodNotAllowed(["GET"]));
 }
-
-serveJson(router, accessOf);
 
 /**
  * A caller with the scope `admin`, which reading figures of a whole namespace needs.

@@ -253,7 +253,7 @@ describe("refusals", () => {
     }
   });
 
-  it.each(["/health", "/metrics", "/openapi.json"])(
+  it.each(["/", "/docs", "/favicon.ico", "/health", "/metrics", "/openapi.json"])(
     "POST of %s, which exists for GET alone, gets 405 and not 404",
     async (path) => {
       const response = await server.fetch(`http://localhost${path}`, { method: "POST" });

@@ -58,7 +58,6 @@ export function serveJson(
   router.get("/openapi.json", (c) =>
     c.body(documentText(), 200, { ...DOCUMENT_HEADERS, "content-type": "application/json" }),
   );
-  router.all("/openapi.json", () => methodNotAllowed(["GET"]));
   // The reference is one of the assets, which are served before the Worker is asked: this is a server without them.
   router.get("/docs", (c) =>
     c.text(NO_REFERENCE, 302, { ...DOCUMENT_HEADERS, location: "/openapi.json" }),
