@@ -117,7 +117,7 @@ function assertFewRuns(runs: readonly Frames[]): void {
   if (runs.length <= RUNS_MAX) return;
   throw new ThrottrError(
     "runs_max",
-    `the body switches more than ${RUNS_MAX} times between requests on keys, PUBLISH and requests on the namespace; nothing was applied`,
+    `a body may have at most ${RUNS_MAX} runs: requests on keys in a row are one, PUBLISH in a row are one, and each request on the namespace is one; send fewer at once; nothing was applied`,
   );
 }
 

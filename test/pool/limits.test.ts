@@ -148,6 +148,9 @@ describe("a body", () => {
     const body = concat(Array.from({ length: 251 }, () => pair));
     const refused = await post("7.3", "uint16", body, headers);
     expect(await refused.json()).toMatchObject({ status: 413, code: "runs_max" });
+    // Each request on the namespace is a run, though nothing changes between two of them.
+    const infos = await post("7.3", "uint16", new Uint8Array(501).fill(0x08), headers);
+    expect(await infos.text()).toContain("each request on the namespace is one");
   });
 
   it("a body with a request that needs a connection is not applied at all", async () => {

@@ -131,7 +131,7 @@ const CODES = {
   cursor_lost: [refusal, 410, "The cursor is no longer valid: list again from the start"],
   body_too_large: [refusal, 413, "The body is too large"],
   frame_too_large: [refusal, 413, "The key and the value together are too large"],
-  runs_max: [refusal, 413, "The body switches too often between kinds of requests"],
+  runs_max: [refusal, 413, "The body has too many runs of requests"],
   host_not_allowed: [refusal, 421, "The server does not answer to this host name", "anyRoute"],
   idempotency_conflict: [
     refusal,
