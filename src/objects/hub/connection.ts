@@ -52,7 +52,7 @@ import {
   type Subscriber,
   type Subscriptions,
 } from "./subscription.ts";
-import { UnfinishedFrame } from "./unfinished-frame.ts";
+import { UnfinishedFrame, type UnfinishedFrames } from "./unfinished-frame.ts";
 import type { HubUnread } from "./socket-flow.ts";
 import {
   HUB_PENDING_BYTES_LITTLE,
@@ -73,6 +73,8 @@ export interface ConnectionHub extends RequestsHub {
   readonly backlog: HubBacklog;
   /** What peers may have left unread that are known from themselves alone. */
   readonly unread: HubUnread;
+  /** Large frames that are not finished yet, of all connections. */
+  readonly frames: UnfinishedFrames;
   /** Bytes of requests that are not answered, of all connections. */
   pendingBytes: number;
   /** Stores a connection whose tallies have changed, before long. */
@@ -161,10 +163,7 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
       counts: this.#counts,
     };
     this.#pushes = new ConnectionPushes(this, pushing, attachment);
-    this.#unfinished = new UnfinishedFrame(settings.STALL_TIMEOUT_MS, {
-      onTimeout: (ms) => this.close(frameTimeout(ms)),
-      ...timers,
-    });
+    this.#unfinished = new UnfinishedFrame(hub.frames, (ms) => this.close(frameTimeout(ms)));
     this.#requests = new ConnectionRequests(hub, this, this.#holder, () => this.store());
     const parts = {
       host: this,
@@ -267,6 +266,7 @@ export class Connection implements SessionHost, Subscriber, PushesHost {
     }
     // From here on nothing is sent or waited for, and all that the connection counts in the Hub is given back.
     this.#session.stop();
+    this.#unfinished.end();
     this.#flow.close();
     this.#requests.close();
     this.#hub.pendingBytes -= this.#pendingBytes;

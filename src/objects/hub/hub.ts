@@ -51,6 +51,7 @@ import { timersOf } from "../../base/timers.ts";
 import { directoryStub } from "../../base/stubs.ts";
 import { endUnused } from "../../base/unused-socket.ts";
 import { HubUnread } from "./socket-flow.ts";
+import { UnfinishedFrames } from "./unfinished-frame.ts";
 import { TALLIES_STORE_DELAY_MS } from "../../engine/sizes.ts";
 
 /** What the Hub can be asked for is described in `HubCalls`. */
@@ -70,6 +71,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   readonly backlog = new HubBacklog();
   /** What silent peers were sent, of all connections. */
   readonly unread = new HubUnread();
+  /** Large frames that are not finished yet, of all connections. */
+  readonly frames: UnfinishedFrames;
   /** Bytes of requests that are not answered, of all connections. */
   pendingBytes = 0;
   /** Sockets that have closed, or were closed here, before the object woke up, and whose events have not come yet. */
@@ -109,10 +112,12 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     this.dispatch = new Dispatch(env, namespace, { tally, flush: async () => {} });
     this.#storedMap = new StoredMap(this.#name, this.dispatch.map, ctx.storage.kv);
     this.#storedMap.load();
+    const timers = timersOf(ctx, scheduler);
+    this.frames = new UnfinishedFrames(this.settings.STALL_TIMEOUT_MS, timers);
     this.#alarm = new AlarmClock({
       findDeadlineMs: () => this.#findDeadlineMs(),
       storage: ctx.storage,
-      ...timersOf(ctx, scheduler),
+      ...timers,
     });
     // ID of this instance of the object: a wake-up is a new life, too.
     const life = crypto.randomUUID();

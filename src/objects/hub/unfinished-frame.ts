@@ -6,69 +6,94 @@
  */
 import type { Timers } from "../../base/timers.ts";
 
+/** How many looks make a timeout. */
+const LOOKS = 16;
 /** How many timeouts a frame may take in all. */
 const STALLS_MAX = 4;
 
-/** The connection's part. */
-export interface UnfinishedFrameHost extends Timers {
-  /** The frame has not gone on for too long, or takes too long in all. */
-  onTimeout(timeoutMs: number): void;
-}
-
-/** Of one connection; most never have one, as clients send small frames. */
-export class UnfinishedFrame {
-  readonly #host: UnfinishedFrameHost;
-  readonly #timeoutMs: number;
-  /** When the frame was first waited for; null when there is none. */
-  #sinceMs: number | null = null;
-  /** By when it has to go on; null while nothing is waited for. */
-  #untilMs: number | null = null;
-  /** A peer may send its frame in any number of pieces, and an object has 10,000 timers: each frame has one. */
+/**
+ * The large unfinished frames of a Hub.
+ *
+ * One timer serves them all: an object has 10,000 timers, and clients may begin more frames than that. It looks at each frame again
+ * and again, and frames count the looks: so a clock that is set does not change how long they are waited for.
+ */
+export class UnfinishedFrames {
+  readonly timeoutMs: number;
+  readonly #timers: Pick<Timers, "wait" | "waitUntil">;
+  readonly #waiting = new Set<UnfinishedFrame>();
   #isWatched = false;
 
-  constructor(timeoutMs: number, host: UnfinishedFrameHost) {
-    this.#timeoutMs = timeoutMs;
-    this.#host = host;
+  /** @param timeoutMs `STALL_TIMEOUT_MS` */
+  constructor(timeoutMs: number, timers: Pick<Timers, "wait" | "waitUntil">) {
+    this.timeoutMs = timeoutMs;
+    this.#timers = timers;
   }
 
-  /** More bytes have come. */
-  noteProgress(): void {
-    this.#untilMs = null;
+  add(frame: UnfinishedFrame): void {
+    this.#waiting.add(frame);
+    if (!this.#isWatched) this.#timers.waitUntil(this.#watch());
   }
 
-  /** The frame is finished, or small enough to be stored. */
-  end(): void {
-    this.#sinceMs = null;
-    this.#untilMs = null;
-  }
-
-  /** Keeps the object in memory until the frame goes on, or the time is over. */
-  stayAwake(): void {
-    const nowMs = this.#host.nowMs();
-    this.#sinceMs ??= nowMs;
-    if (nowMs - this.#sinceMs >= STALLS_MAX * this.#timeoutMs) {
-      this.#host.onTimeout(STALLS_MAX * this.#timeoutMs);
-      return;
-    }
-    this.#untilMs = nowMs + this.#timeoutMs;
-    if (!this.#isWatched) this.#host.waitUntil(this.#watch());
+  remove(frame: UnfinishedFrame): void {
+    this.#waiting.delete(frame);
   }
 
   async #watch(): Promise<void> {
     this.#isWatched = true;
     try {
-      while (this.#untilMs !== null) {
-        const untilMs = this.#untilMs;
-        const leftMs = untilMs - this.#host.nowMs();
-        // A clock that was set says nothing of how long the frame has waited.
-        const isPlausible = leftMs > 0 && leftMs <= this.#timeoutMs;
-        await this.#host.wait(isPlausible ? leftMs : this.#timeoutMs);
-        if (this.#untilMs !== untilMs) continue;
-        this.#host.onTimeout(this.#timeoutMs);
-        return;
+      while (this.#waiting.size > 0) {
+        await this.#timers.wait(this.timeoutMs / LOOKS);
+        for (const frame of this.#waiting) frame.look();
       }
     } finally {
       this.#isWatched = false;
     }
+  }
+}
+
+/** Of one connection; most never have one, as clients send small frames. */
+export class UnfinishedFrame {
+  readonly #frames: UnfinishedFrames;
+  readonly #onTimeout: (timeoutMs: number) => void;
+  /** Looks since the frame has last gone on. */
+  #stalled = 0;
+  /** Looks since the frame was first waited for. */
+  #age = 0;
+
+  /** @param onTimeout the frame has not gone on for too long, or takes too long in all */
+  constructor(frames: UnfinishedFrames, onTimeout: (timeoutMs: number) => void) {
+    this.#frames = frames;
+    this.#onTimeout = onTimeout;
+  }
+
+  /** More bytes have come. */
+  noteProgress(): void {
+    this.#frames.remove(this);
+    this.#stalled = 0;
+  }
+
+  /** The frame is finished, or small enough to be stored, or its connection is closed. */
+  end(): void {
+    this.noteProgress();
+    this.#age = 0;
+  }
+
+  /** Keeps the object in memory until the frame goes on, or the time is over. */
+  stayAwake(): void {
+    this.#frames.add(this);
+  }
+
+  /** The first look may come at once: one more than `LOOKS` has a whole timeout behind it. */
+  look(): void {
+    const { timeoutMs } = this.#frames;
+    this.#stalled++;
+    this.#age++;
+    if (this.#stalled > LOOKS) this.#end(timeoutMs);
+    else if (this.#age > STALLS_MAX * LOOKS) this.#end(STALLS_MAX * timeoutMs);
+  }
+
+  #end(timeoutMs: number): void {
+    this.end();
+    this.#onTimeout(timeoutMs);
   }
 }
