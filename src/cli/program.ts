@@ -96,11 +96,22 @@ const GROUPS: readonly (readonly [heading: string, adders: readonly AddCommand[]
 export async function carryOut(args: readonly string[], run: Run): Promise<ExitCode> {
   const line = withCommand(args, run);
   try {
-    await programOf(run).parseAsync(line, { from: "user" });
+    const program = programOf(run);
+    assertTopic(program, line);
+    await program.parseAsync(line, { from: "user" });
     return run.exitCode;
   } catch (error) {
     return report(firstWrong(error, line, run), args, run);
   }
+}
+
+/** Refuses `help nosuch`, for which commander prints the help of the program. @throws CommanderError */
+function assertTopic(program: Command, words: readonly string[]): void {
+  // Not parsed: that would print the version for `--version`.
+  const [help, name] = words.filter((word) => !word.startsWith("-"));
+  const topics = ["help", ...program.commands.map((command) => command.name())];
+  if (help !== "help" || name === undefined || topics.includes(name)) return;
+  throw new CommanderError(1, "commander.unknownCommand", `error: unknown command '${name}'`);
 }
 
 /**

@@ -222,6 +222,7 @@ describe("a reader that goes away", () => {
 describe("usage", () => {
   it.each([
     [["bogus"], "unknown command 'bogus'"],
+    [["help", "bogus"], "unknown command 'bogus'"],
     [["get"], "missing required argument 'key'"],
     [["get", "a", "b"], "too many arguments"],
     [["get", "a", "--what"], "unknown option '--what'"],
