@@ -13,7 +13,7 @@ function connect(roster: Roster, ownChannel: string, ...channels: string[]): Sub
     subscriptions.set(channel, { sinceMs: 0, readBytes: 0, writeBytes: 0 });
   }
   const connection = { ownChannel, subscriptions, hasJoinedGroups: true } as unknown as Subscriber;
-  roster.add(connection);
+  void roster.add(connection);
   return connection;
 }
 
@@ -43,6 +43,6 @@ it("a channel counts once, and as one of a connection where it is named like one
   expect(roster.totals()).toMatchObject({ subscriptions: 7, namedChannels: 2 });
   expect(new Set(roster.totals().channelHashes).size).toBe(5);
   expect(roster.totals().channelHashes).toHaveLength(5);
-  roster.unsubscribe(owner, idOf(2));
+  void roster.unsubscribe(owner, idOf(2));
   expect(roster.totals().channelHashes).toHaveLength(5);
 });
