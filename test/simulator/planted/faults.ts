@@ -1035,7 +1035,7 @@ export const PLANTED: readonly PlantedFault[] = [
     planted: "const left: number[] = [];",
     workload: "tokens",
     isCalm: true,
-    seed: 211,
+    seed: 120,
   },
   {
     name: "a door keeps the first list of revoked tokens that it has read",

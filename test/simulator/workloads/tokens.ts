@@ -33,7 +33,8 @@ const TTL_S = { least: 5, most: 3000 };
 const NEW_SHARE = 0.2;
 /** Mostly one of the latest tokens is used. */
 const LATEST = { share: 0.8, count: 12 };
-const REVOKED_SHARE = 0.05;
+/** Of operations, in a run. Each revocation makes Hubs look at the whole list, so only rare ones show that each is told to its end. */
+const REVOKED_SHARES = [0.05, 0.005];
 /** Of revocations: of all tokens that were issued before. */
 const ALL_SHARE = 0.1;
 /** Of revocations of one token: says when it expires. */
@@ -41,6 +42,8 @@ const WITH_END_SHARE = 0.5;
 /** Of revocations: whoever has the token goes on to use it, while doors learn of that. */
 const STUBBORN_SHARE = 0.5;
 const LATER_MS = { least: 100, most: 60_000 };
+/** The connection that it opens then is used again and again, at these intervals: longer than Hubs may take to learn of it. */
+const AGAIN = { timesMost: 12, everyMs: 15_000 };
 const HTTP_SHARE = 0.5;
 /** Of connections, for each client. */
 const PIPES_MOST = 3;
@@ -70,6 +73,7 @@ export class Tokens implements Workload {
   readonly #plan: Plan;
   readonly #tokens: SeenToken[] = [];
   #history!: History<TokenOperation, string>;
+  #revokedShare!: number;
   readonly #opened = new Set<Opened>();
   /** IDs that are listed as revoked in the end, of tokens for one namespace and of those for all. */
   readonly #listed = new Set<string>();
@@ -81,6 +85,7 @@ export class Tokens implements Workload {
 
   start(world: World): void {
     this.#history = new History(world.moments);
+    this.#revokedShare = world.random.fork("revocations").pick(REVOKED_SHARES);
     startClients(world, this.name, this.#plan, async (client) => await this.#work(client));
   }
 
@@ -88,7 +93,7 @@ export class Tokens implements Workload {
     const { world, random, most } = client;
     for (let made = 0; made < most && !world.isClosing; made++) {
       await pause(client);
-      if (this.#isToday && random.chance(REVOKED_SHARE)) await this.#revoke(client);
+      if (this.#isToday && random.chance(this.#revokedShare)) await this.#revoke(client);
       else if (random.chance(HTTP_SHARE)) await this.#useOverHttp(client, this.#token(client));
       else await this.#useOverSocket(client);
     }
@@ -172,7 +177,12 @@ export class Tokens implements Workload {
     this.#end(call, await askHttp(client, asked));
     if (!random.chance(STUBBORN_SHARE)) return;
     await life.settled(random.skewed(LATER_MS.least, LATER_MS.most), "pause", () => {});
-    await this.#ask(client, this.#open(client, token));
+    const opened = this.#open(client, token);
+    for (let left = random.int(AGAIN.timesMost); !opened.pipe.isOver && !world.isClosing; left--) {
+      await this.#ask(client, opened);
+      if (left === 0) return;
+      await life.settled(AGAIN.everyMs, "pause", () => {});
+    }
   }
 
   #begin(client: Client, operation: TokenOperation, connection: number | null): TokenCall {
