@@ -116,9 +116,9 @@ export class Splits implements Workload {
     const random = world.random.fork(life.name);
     do {
       await life.settled(LOOK_MS, "look", () => {});
-      // A shard whose loss is accepted has its range again when it is first asked for records.
+      // A shard whose loss is accepted has its range again when it is first asked. INFO asks all; the overview reads reports of many.
       if (world.witness.lost !== null)
-        await getJson({ world, life, random, path: "/v1/overview", kind: "counts" });
+        await getJson({ world, life, random, path: "/v1/info", kind: "counts" });
       // Where nothing is deployed, shards of the release before stay, which never split.
       if (shardsOf(world).some(({ release }) => release.name !== "today")) return;
       this.#seen = await look(world, life);
