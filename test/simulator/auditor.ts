@@ -14,6 +14,7 @@ import {
   type Sample,
   type ShardFigures,
 } from "./checks/budgets.ts";
+import type { CallTimes } from "./call-times.ts";
 import type { ClockHistory } from "./checks/clocks.ts";
 import { checkDoorCounts, type DoorCounts } from "./checks/door-counts.ts";
 import type { Moment, Moments, Violation } from "./checks/history.ts";
@@ -64,6 +65,7 @@ export interface Audited {
   readonly cluster: Cluster;
   readonly doors: readonly Door[];
   readonly moments: Moments;
+  readonly times: Pick<CallTimes, "ended">;
   readonly clocks: ClockHistory;
   readonly sizes: Sizes;
   readonly namespaces: readonly string[];
@@ -91,9 +93,10 @@ export class Auditor {
 
   /** Looks at the run between two events. */
   look(): void {
-    const { cluster, moments, clocks, isToday } = this.#run;
+    const { cluster, moments, times, clocks, isToday } = this.#run;
+    const { begun, ended } = moments;
     const at = moments.now();
-    this.#checkpoints.push({ at, begun: moments.begun, ended: moments.ended });
+    this.#checkpoints.push({ at, begun, ended, requests: times.ended });
     if (!isToday) return;
     if (this.#checkpoints.length % LOOKS_AT_GROUPS === 0) this.#lookAtGroups();
     for (const object of cluster.objects) {

@@ -20,6 +20,8 @@ const AWAKE: Suspended = { suspendedMs: 0 };
 
 export class CallTimes {
   readonly violations: Violation[] = [];
+  /** How many calls have ended. */
+  ended = 0;
   readonly #nowMs: () => number;
   readonly #terms: TimeTerms;
   readonly #open = new Set<Begun>();
@@ -40,7 +42,9 @@ export class CallTimes {
     const begun = { way, name, sinceMs: this.#nowMs(), caller, suspendedMs: caller.suspendedMs };
     this.#open.add(begun);
     return () => {
-      if (this.#open.delete(begun)) this.#judge(begun);
+      if (!this.#open.delete(begun)) return;
+      this.ended++;
+      this.#judge(begun);
     };
   }
 

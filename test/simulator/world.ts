@@ -158,6 +158,7 @@ export class World {
       cluster: this.cluster,
       doors: this.doors,
       moments: this.moments,
+      times: this.times,
       clocks: this.clocks,
       sizes: this.sizes,
       namespaces: options.namespaces,

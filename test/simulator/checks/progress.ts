@@ -122,9 +122,11 @@ export interface Checkpoint {
   /** Calls that were begun, and those that have ended, whatever their outcome. */
   readonly begun: number;
   readonly ended: number;
+  /** Requests that have ended: a listing is one call, and has as many as pages. */
+  readonly requests: number;
 }
 
-/** A run goes on: whenever calls are open, one of them ends before long; and at its end none is open. */
+/** A run goes on: whenever calls are open, one of them, or of their requests, ends before long; and at its end none is open. */
 export function checkRun(
   checkpoints: readonly Checkpoint[],
   { answerMs, slackMs }: ProgressRules,
@@ -138,7 +140,7 @@ export function checkRun(
   let stalled: Checkpoint | null = null;
   for (const point of checkpoints) {
     const isOpen = point.ended < point.begun;
-    if (stalled !== null && (!isOpen || point.ended > stalled.ended)) stalled = null;
+    if (stalled !== null && (!isOpen || hasEnded(point, stalled))) stalled = null;
     if (isOpen) stalled ??= point;
     if (stalled === null || point.at.ms - stalled.at.ms <= quietMs) continue;
     violate(
@@ -152,6 +154,10 @@ export function checkRun(
   else if (last.ended < last.begun) violate(`${last.begun - last.ended} calls never ended`);
   return violations;
 }
+
+/** Whether a call or a request has ended between two checkpoints. */
+const hasEnded = (point: Checkpoint, since: Checkpoint): boolean =>
+  point.ended > since.ended || point.requests > since.requests;
 
 function describe({ kind, name, reason, since }: Waiting): string {
   return `${kind} ${name} waits since ${describeMoment(since)} (${reason})`;

@@ -1397,10 +1397,10 @@ describe("the checker of progress", () => {
     );
   });
 
-  const run = (points: [ms: number, begun: number, ended: number][]): string =>
+  const run = (points: [ms: number, begun: number, ended: number, requests?: number][]): string =>
     messagesOf(
       checkRun(
-        points.map(([ms, begun, ended]) => ({ at: at(ms), begun, ended })),
+        points.map(([ms, begun, ended, requests = 0]) => ({ at: at(ms), begun, ended, requests })),
         rules,
       ),
     );
@@ -1416,6 +1416,19 @@ describe("the checker of progress", () => {
         [62_000, 4, 4],
       ]),
     ).toBe("");
+  });
+
+  it("accepts a listing that takes long, as long as pages of it come", () => {
+    const points = [
+      [0, 2, 1, 10],
+      [5000, 2, 1, 11],
+      [10_000, 2, 1, 12],
+      [14_000, 2, 2, 12],
+    ] as [number, number, number, number][];
+    expect(run(points)).toBe("");
+    points[1]![3] = 10;
+    points[2]![3] = 10;
+    expect(run(points)).toContain("no call ended from #0 to #10000");
   });
 
   it.each([
