@@ -535,6 +535,7 @@ describe("the shards of a namespace over HTTP", () => {
 
   it("POST /v1/shards/split refuses a shard that is not there, a hash outside of its range, and another namespace", async () => {
     const { splits } = await filled();
+    const warned = vi.spyOn(console, "warn");
     const codeOf = async (body: object): Promise<unknown> => {
       const { status, json } = await ask(splits.ns, "/v1/shards/split", body);
       return [status, (json as { code: string }).code];
@@ -543,6 +544,9 @@ describe("the shards of a namespace over HTTP", () => {
     expect(await codeOf({ shard: "00000001" })).toEqual([409, "split_refused"]);
     expect(await codeOf({ shard: "0", at: CIRCLE - 1 })).toEqual([409, "split_refused"]);
     expect(await codeOf({ shard: "0", at: 1 })).toEqual([409, "split_refused"]);
+    // Nothing has failed.
+    expect(warned.mock.calls.join("\n")).not.toContain("requests_failed");
+    warned.mockRestore();
     // A refusal repeats the name.
     expect(await codeOf({ shard: "0".repeat(9) })).toEqual([400, "body_invalid"]);
     expect(await codeOf({ shard: "0", namespace: "other" })).toEqual([400, "namespace_mismatch"]);

@@ -5,6 +5,7 @@ import { askOverview } from "../survey.ts";
 import { ok, route } from "./route.ts";
 import { limitRates } from "./schemas/limit-figures.ts";
 import { count, counted, queryInteger } from "./schemas/parts.ts";
+import { shardPlace, splitNeed } from "./shards.ts";
 
 const moment = (description: string) => v.pipe(v.number(), v.description(description));
 /** A count in all, and an estimate of the last minute. */
@@ -22,21 +23,14 @@ const silent = {
 };
 
 /** Which shard; both variants have it. */
-const shardPlace = {
+const place = {
   index: counted("Its place on the circle of hashes."),
-  shard: v.pipe(
-    v.string(),
-    v.description(
-      "Its name: its index; or the hash at which its range begins, in 8 hex digits, of a shard that a split has made.",
-    ),
-  ),
-  from: counted("First hash of its range, of 2^32."),
-  to: counted("Behind the last hash of its range."),
+  ...shardPlace,
 };
 /** A shard, answering or not. One that does not answer is listed too, as a missing row would look like fewer shards. */
 const ShardOverview = v.variant("isUnreachable", [
   v.strictObject({
-    ...shardPlace,
+    ...place,
     isUnreachable: v.literal(false),
     reportedAtMs: v.pipe(
       v.nullable(v.number()),
@@ -44,17 +38,8 @@ const ShardOverview = v.variant("isUnreachable", [
         "When the shard reported this, in ms since the epoch: a namespace with more than 16 shards shows their reports. Null if the shard was asked.",
       ),
     ),
-    isHot: v.pipe(
-      v.boolean(),
-      v.description("More calls than `SPLIT_CALLS_PER_SECOND` for half a minute."),
-    ),
+    ...splitNeed,
     isSplitting: v.boolean(),
-    splitProblem: v.pipe(
-      v.nullable(v.string()),
-      v.description(
-        "Why its last split does not come to its end, or why it does not split though it is large; it tries again, and needs no split once this is null.",
-      ),
-    ),
     startedAtMs: moment("When the object started, in ms since the epoch."),
     countedSinceMs: moment("Since when `requests` counts, in ms since the epoch."),
     requests: rate,
@@ -71,7 +56,7 @@ const ShardOverview = v.variant("isUnreachable", [
     ),
     clockLagMs: counted("How far the shard's time is ahead of the clock."),
   }),
-  v.strictObject({ ...shardPlace, ...silent }),
+  v.strictObject({ ...place, ...silent }),
 ]);
 
 /** Which Hub; both variants have it. */

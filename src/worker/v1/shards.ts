@@ -1,6 +1,6 @@
 /** Routes of the shards of a namespace: which there are, and splits by hand. */
 import * as v from "valibot";
-import { reportFailure } from "../../base/failure.ts";
+import { refusalOf, reportFailure } from "../../base/failure.ts";
 import { Dispatch } from "../../dispatch/dispatch.ts";
 import { CIRCLE } from "../../wire/range.ts";
 import type { Caller } from "../caller.ts";
@@ -18,12 +18,29 @@ const label = v.pipe(
     "Its index; or the hash at which its range begins, in 8 hex digits, of a shard that a split has made.",
   ),
 );
+/** Which shard. */
+export const shardPlace = {
+  shard: label,
+  from: counted("First hash of its range, of 2^32."),
+  to: counted("Behind the last hash of its range."),
+};
+/** Whether it should split. */
+export const splitNeed = {
+  isHot: v.pipe(
+    v.boolean(),
+    v.description("More calls than `SPLIT_CALLS_PER_SECOND` for half a minute."),
+  ),
+  splitProblem: v.pipe(
+    v.nullable(v.string()),
+    v.description(
+      "Why its last split does not come to its end, or why it does not split though it is large; it tries again, and needs no split once this is null.",
+    ),
+  ),
+};
 const shardsAnswer = v.strictObject({
   shards: v.array(
     v.strictObject({
-      shard: label,
-      from: counted("First hash of its range, of 2^32."),
-      to: counted("Behind the last hash of its range."),
+      ...shardPlace,
       records: counted("Records of all kinds; expired records count until they are collected."),
       bytes: counted("Memory that the records use."),
       bytesMax: counted("The limit, `SHARD_BYTES_MAX`: a shard with more than 60 % of it splits."),
@@ -31,16 +48,7 @@ const shardsAnswer = v.strictObject({
         v.number(),
         v.description("Calls with requests on keys, in the last whole five seconds."),
       ),
-      isHot: v.pipe(
-        v.boolean(),
-        v.description("More calls than `SPLIT_CALLS_PER_SECOND` for half a minute."),
-      ),
-      splitProblem: v.pipe(
-        v.nullable(v.string()),
-        v.description(
-          "Why its last split does not come to its end, or why it does not split though it is large; it tries again, and needs no split once this is null.",
-        ),
-      ),
+      ...splitNeed,
       reportedAtMs: v.pipe(
         v.nullable(v.number()),
         v.description("When the shard reported this, in ms since the epoch; null if it was asked."),
@@ -82,7 +90,9 @@ async function asked<T>(
   try {
     return await ask(new Dispatch(env, access.namespace, requestTally));
   } catch (error) {
-    throw reportFailure(error);
+    const refusal = refusalOf(error);
+    // The caller's mistake, or a moment that is not right: nothing has failed.
+    throw refusal?.code === "split_refused" ? refusal : reportFailure(error);
   }
 }
 
