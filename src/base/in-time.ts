@@ -25,19 +25,37 @@ export async function inTime<T>(
   }
 }
 
+/** What calls wait for that began in one turn. */
+interface Late {
+  readonly timeoutMs: number;
+  /** Rejects when they are too late. */
+  readonly promise: Promise<never>;
+  readonly timer: ReturnType<typeof setTimeout>;
+  /** How many still wait. */
+  calls: number;
+}
+
+/** Of this turn: an object has 10,000 timers, and may ask 1,024 others at once for each of many callers. */
+let latest: Late | null = null;
+
 /**
  * What a call returns in time.
  *
  * @throws Error after `timeoutMs`; what the call throws
  */
 export async function withTimeout<T>(call: Promise<T>, timeoutMs: number): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    late.reject(new Error(`no answer within ${timeoutMs} ms`));
-  }, timeoutMs);
+  if (latest?.timeoutMs !== timeoutMs) {
+    const { promise, reject } = Promise.withResolvers<never>();
+    const error = new Error(`no answer within ${timeoutMs} ms`);
+    latest = { timeoutMs, promise, timer: setTimeout(reject, timeoutMs, error), calls: 0 };
+    // In a Worker the next turn may be another request's, which must not use this timer.
+    queueMicrotask(() => (latest = null));
+  }
+  const late = latest;
+  late.calls++;
   try {
     return await Promise.race([call, late.promise]);
   } finally {
-    clearTimeout(timer);
+    if (--late.calls === 0) clearTimeout(late.timer);
   }
 }
