@@ -5,6 +5,8 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { NamespaceList } from "../../src/objects/channel/namespace-list.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
 import { Dispatch } from "../../src/dispatch/dispatch.ts";
+import { Tally } from "../../src/engine/tally.ts";
+import { metricsOfNamespaces } from "../../src/worker/metrics/namespaces.ts";
 import { get } from "../support/pool/doors.ts";
 import { parseExposition } from "../support/text/exposition.ts";
 import { meterOf, shardStub } from "../support/pool/shards.ts";
@@ -188,6 +190,18 @@ describe("figures of all namespaces", () => {
     expect(ofNames("throttr_records")).toEqual(each(1));
     expect(ofNames("throttr_shard_up")).toEqual(each(4));
     expect(metrics.get("throttr_namespaces_left_out")!.samples).toEqual([{ labels: {}, value: 0 }]);
+  });
+
+  it("two namespaces of 4,096 shards each go into one scrape", async () => {
+    const ns = freshName();
+    await insert(await callsOf(ns));
+    const dispatch = new Dispatch(env, ns, { tally: new Tally(), flush: async () => {} });
+    const survey = await dispatch.survey();
+    const shards = Array.from({ length: 4096 }, () => survey.shards[0]!);
+    const large = { name: ns, survey: { ...survey, shards } };
+    const metrics = metricsOfNamespaces({ namespaces: [large, large], next: null });
+    const records = metrics.find(({ name }) => name === "throttr_records")!;
+    expect(records.samples).toHaveLength(4 * shards.length);
   });
 
   it("a scrape begins behind the name that it is given", async () => {

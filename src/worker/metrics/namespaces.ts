@@ -17,13 +17,13 @@ export async function askMetricsOfAll(caller: Caller, request: Request): Promise
 }
 
 /** All samples of a metric stand together, whatever namespace they are of: the format demands it. */
-function metricsOfNamespaces({ namespaces, next }: SurveyedPage): Metric[] {
+export function metricsOfNamespaces({ namespaces, next }: SurveyedPage): Metric[] {
   const merged = new Map<string, Metric & { samples: Sample[] }>();
   for (const { name, survey } of namespaces) {
     for (const metric of survey === null ? [] : metricsOf(name, survey)) {
       const known = merged.get(metric.name);
       if (known === undefined) merged.set(metric.name, { ...metric, samples: [...metric.samples] });
-      else known.samples.push(...metric.samples);
+      else for (const sample of metric.samples) known.samples.push(sample);
     }
   }
   return [
