@@ -1,7 +1,9 @@
 /** The JSON door in detail: numbers, bytes, what is applied once, limits, listings, removal, errors. */
 import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { Hub } from "../../src/objects/hub/hub.ts";
+import { binaryBytes } from "../../src/wire/bytes.ts";
 import { hex, MINUTES, subscribe, U16, U8 } from "../support/frames/index.ts";
 import { openSocket, post } from "../support/pool/doors.ts";
 import { breakJournal, meterOf, shardStub } from "../support/pool/shards.ts";
@@ -712,15 +714,19 @@ describe("channels", () => {
     const doors = [await open(ns, ...names, "other"), await open(ns, names[0]!)];
     const publish = U16.publish(names[0]!, "1234");
     expect((await doors[1]!.exchange(publish, publish.length + 1)).at(-1)).toBe(1);
+    const asked = vi.spyOn(Hub.prototype, "channelsPage");
     const seen: Record<string, unknown>[] = [];
     let cursor: unknown = "";
     for (let pages = 0; cursor !== null; pages++) {
       const query = cursor === "" ? "" : `&cursor=${cursor as string}`;
       const { json } = await by("GET", `/v1/channels?prefix=room:&limit=10${query}`);
+      // Names without the prefix are not sent: of 24 MiB and more there would be no answer.
+      expect(asked.mock.lastCall?.[2]).toEqual([binaryBytes("room:")]);
       seen.push(...(json.channels as Record<string, unknown>[]));
       cursor = json.cursor;
       expect(pages).toBeLessThan(3);
     }
+    asked.mockRestore();
     expect(seen.map(({ channel }) => channel)).toEqual(names);
     expect(seen[0]).toEqual({
       channel: names[0],

@@ -61,9 +61,16 @@ export const channelRoutes = [
     example: { url: "/v1/channels?prefix=ne&limit=100" },
     answer: async ({ caller, query }) => {
       const { prefix = NOTHING, limit = SCAN_RECORDS_MAX, cursor = null } = query;
-      // CHANNELS has neither page nor prefix: its reply is whole, so `reply_too_large` is possible, and pages are cut
-      // out of it here.
-      const reply = await exchange(caller, Uint8Array.of(RequestType.channels));
+      const { access } = caller;
+      const channelPrefixes = beginsWithAny(access.channelPrefixes, prefix, 0, prefix.length)
+        ? [prefix]
+        : access.channelPrefixes;
+      // CHANNELS has no pages, and its prefixes are those of rights: its reply is whole, so `reply_too_large` is possible, and pages
+      // are cut out of it here.
+      const reply = await exchange(
+        { ...caller, access: { ...access, channelPrefixes } },
+        Uint8Array.of(RequestType.channels),
+      );
       const page: ChannelRow[] = [];
       for (const row of channelRows(reply)) {
         const { name } = row;
