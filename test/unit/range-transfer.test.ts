@@ -11,7 +11,7 @@ class Bench {
   readonly offered: { readonly number: number; readonly atMs: number }[] = [];
   readonly transfer: RangeTransfer;
   isFull = false;
-  #nowMs = 0;
+  nowMs = 0;
 
   /** @param isTimed waits take time */
   constructor(rows: number, answer: (offered: number) => Promise<AdoptOutcome>, isTimed = false) {
@@ -28,15 +28,15 @@ class Bench {
       next: () => left.shift() ?? null,
     };
     const timers = {
-      nowMs: () => this.#nowMs,
+      nowMs: () => this.nowMs,
       wait: async (ms: number) => {
         if (isTimed) await new Promise((resolve) => setTimeout(resolve, ms));
-        this.#nowMs += ms;
+        this.nowMs += ms;
       },
       waitUntil: () => {},
     };
     this.transfer = new RangeTransfer(timers, copy as RangeCopy, async (number) => {
-      this.offered.push({ number, atMs: this.#nowMs });
+      this.offered.push({ number, atMs: this.nowMs });
       return await answer(this.offered.length);
     });
   }
@@ -83,6 +83,15 @@ describe("a range on its way to another shard", () => {
     const lower = new Bench(1, async () => await Promise.resolve("lower"));
     await expect(lower.transfer.send()).rejects.toThrow(AttemptFailed);
     expect(lower.offered).toHaveLength(1);
+  });
+
+  it("fails where the other shard does not answer, and the clock has gone back by an hour", async () => {
+    const bench = new Bench(1, async (offered) => {
+      if (offered === 3) bench.nowMs -= 3_600_000;
+      return await lost();
+    });
+    await expect(bench.transfer.send()).rejects.toThrow(AttemptFailed);
+    expect(bench.offered.length).toBeLessThan(SPLIT_WAIT_MS / SPLIT_RESEND_MS);
   });
 
   it("fails where the call to the other shard, or what comes before the first row, hangs for a minute", async () => {

@@ -112,12 +112,14 @@ export class RangeTransfer {
     this.#row = this.copy.next();
     if (this.#row === null) return false;
     this.#number++;
-    const untilMs = this.#timers.nowMs() + SPLIT_WAIT_MS;
+    const sinceMs = this.#timers.nowMs();
     for (;;) {
       const failure = await this.#attempt(this.#row);
       this.#assertGoesOn();
       if (failure === null) break;
-      if (this.#timers.nowMs() >= untilMs) throw new AttemptFailed(failure);
+      const tookMs = this.#timers.nowMs() - sinceMs;
+      // A clock that has gone back must not make it longer.
+      if (tookMs < 0 || tookMs >= SPLIT_WAIT_MS) throw new AttemptFailed(failure);
       await this.#timers.wait(SPLIT_RESEND_MS);
       this.#assertGoesOn();
     }
