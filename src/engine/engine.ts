@@ -41,7 +41,7 @@ import { StoredCounts } from "./stored-counts.ts";
 import { ThrottrRequests } from "./throttr.ts";
 import { setBackRecords } from "./set-back.ts";
 import { snapshotStep } from "./snapshot.ts";
-import { SHARD_ANSWER_BYTES_MAX } from "./sizes.ts";
+import { SHARD_ANSWER_BYTES_MAX, SHARD_CALL_FRAMES_MAX } from "./sizes.ts";
 
 const ANSWER_TTL_MS = 600_000;
 const SEMAPHORE_INTERVAL_MS = 86_400_000;
@@ -183,11 +183,12 @@ export class Engine {
     answer.reset();
     answer.u8(batchVersionOf(placement));
     this.isRelaxed = true;
+    let framesLeft = SHARD_CALL_FRAMES_MAX;
     for (let at = firstAt; at < batch.length;) {
       const protocol = anyProtocolByCode(batch[at]!)!;
       const replyBytesMax = Math.min(
         view.getUint32(at + 4, true),
-        Math.max(0, SHARD_ANSWER_BYTES_MAX - answer.length),
+        framesLeft > 0 ? Math.max(0, SHARD_ANSWER_BYTES_MAX - answer.length) : 0,
       );
       const from = at + SECTION_HEADER_BYTES;
       const end = from + view.getUint32(at + 8, true);
@@ -195,7 +196,8 @@ export class Engine {
       const frames =
         protocol.dialect === "yrmcds"
           ? this.#yrmcdsSection(batch, at, from, end, replyBytesMax)
-          : this.#throttr.execute(protocol, batch, from, end, replyBytesMax);
+          : this.#throttr.execute(protocol, batch, from, end, replyBytesMax, framesLeft);
+      framesLeft -= frames;
       const replyBytes = answer.length - part - PART_HEADER_BYTES;
       answer.view.setUint32(part, frames, true);
       answer.view.setUint32(part + 4, replyBytes, true);

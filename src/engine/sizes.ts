@@ -212,6 +212,11 @@ export const LANE_CALL_BYTES_MAX = 4 << 20;
 /** Bytes of replies in one answer of a shard: a call may carry 32 MiB, and both sides hold it in memory. */
 export const SHARD_ANSWER_BYTES_MAX = 8 << 20;
 /**
+ * Frames that a shard executes in one call, which is one turn: 10 ms of UPDATEs, 30 ms of INSERTs, 65 ms of LIMITs. A body of 8 MiB has up to
+ * four million. In the yrmcds protocol the section that reaches it goes on to the end of its replies.
+ */
+export const SHARD_CALL_FRAMES_MAX = 32_768;
+/**
  * Reply bytes of one call to a shard for an RPC caller, 2 MiB; what is left is asked for in a further one. A shard holds
  * the replies of all its callers in 128 MB, so no single call may have much of it.
  */

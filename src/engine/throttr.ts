@@ -68,8 +68,8 @@ export class ThrottrRequests {
   }
 
   /**
-   * Executes the frames in `bytes[at, end)` until all are answered or their replies reach
-   * `replyBytesMax`; the reply that crosses the limit is still written.
+   * Executes the frames in `bytes[at, end)` until all are answered, or `framesMax`, or their replies reach
+   * `replyBytesMax`; the reply that crosses that limit is still written.
    *
    * @returns the number of frames answered
    * @throws RangeError when the bytes are not whole frames of the protocol, which no door sends
@@ -80,6 +80,7 @@ export class ThrottrRequests {
     at: number,
     end: number,
     replyBytesMax: number,
+    framesMax: number,
   ): number {
     const layouts = layoutsOf(protocol);
     const limit = this.#out.length + replyBytesMax;
@@ -87,7 +88,7 @@ export class ThrottrRequests {
     this.#bytes = bytes;
     this.#commands.relaxed = 0;
     let frames = 0;
-    while (at < end && this.#out.length < limit) {
+    while (at < end && this.#out.length < limit && frames < framesMax) {
       const length = frameLength(layouts, bytes, at, end, Infinity);
       if (length <= 0 || at + length > end) throw new RangeError("frames: not whole");
       const type = bytes[at]!;

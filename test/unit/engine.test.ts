@@ -153,11 +153,11 @@ describe("byte budget", () => {
     const engine = new Engine({ hashKey: { low: seed, high: 3 }, bytesMax, isCounting: true });
     const statuses = run(
       engine,
-      Array.from({ length: 40_000 }, (_, i) => insert(i)),
+      Array.from({ length: 30_000 }, (_, i) => insert(i)),
     );
     const granted = statuses.filter((status) => status === 1).length;
     expect(engine.figures.bytes).toBeLessThanOrEqual(bytesMax);
-    expect(engine.figures.refusedForSpace).toBe(40_000 - granted);
+    expect(engine.figures.refusedForSpace).toBe(30_000 - granted);
     expect(granted).toBeGreaterThan(10_000);
     expect(
       run(engine, [{ type: "update", key: "key:0", attribute: 0, change: 1, value: 1n }]),

@@ -6,15 +6,21 @@ import { ShardLanes } from "../../src/dispatch/shard-lane.ts";
 import { ShardMap } from "../../src/dispatch/shard-map.ts";
 import type { Sink } from "../../src/dispatch/sink.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { HUB_CALL_REPLY_BYTES_MAX, SHARD_ANSWER_BYTES_MAX } from "../../src/engine/sizes.ts";
+import {
+  HUB_CALL_REPLY_BYTES_MAX,
+  SHARD_ANSWER_BYTES_MAX,
+  SHARD_CALL_FRAMES_MAX,
+} from "../../src/engine/sizes.ts";
 import { Target } from "../../src/wire/throttr/requests.ts";
-import { concat, protocolOf, U32 } from "../support/frames/index.ts";
+import { concat, partsOf, protocolOf, U32 } from "../support/frames/index.ts";
 
 const NOW_MS = 1_700_000_000_000;
 
 /** One shard, the way to it, and how many calls it has got. */
 class Door {
   calls = 0;
+  /** Requests that it has executed in one call, at most. */
+  mostFrames = 0;
   readonly #engine = new Engine({
     hashKey: { low: 1, high: 2 },
     bytesMax: 1 << 24,
@@ -28,6 +34,8 @@ class Door {
     this.#lanes = new ShardLanes(map, () => async (batch) => {
       this.calls++;
       const answer = this.#engine.apply(batch, NOW_MS);
+      const frames = partsOf(answer).reduce((sum, { count }) => sum + count, 0);
+      this.mostFrames = Math.max(this.mostFrames, frames);
       await turn();
       return answer;
     });
@@ -73,4 +81,16 @@ it("a request does not wait until the long runs of many other callers to its sha
   for (const { bytes } of await Promise.all(long)) {
     expect(bytes).toBeGreaterThan(reads.length * value.length);
   }
+});
+
+it("a shard executes a bounded number of requests in one turn, however small they are and however many come together", async () => {
+  const door = new Door();
+  const long = Array.from({ length: 2.5 * SHARD_CALL_FRAMES_MAX }, () => U32.query("none"));
+  const short = Array.from({ length: 100 }, () => U32.query("none"));
+  const sent = [long, short, long, short, short].map((requests) => door.send(requests));
+  const [first, second] = await Promise.all(sent);
+  expect(door.mostFrames).toBe(SHARD_CALL_FRAMES_MAX);
+  expect(first!.bytes).toBe(long.length);
+  // The first call was under way, and the second one had room for nothing else than what was left of it, or for this.
+  expect(second).toEqual({ bytes: short.length, calls: 2 });
 });

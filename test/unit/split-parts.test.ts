@@ -11,6 +11,7 @@ import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
 import { SplitRows, type SplitUpdate } from "../../src/objects/shard/split-rows.ts";
 import { CIRCLE, WHOLE, type Range } from "../../src/wire/range.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
+import { applyAll } from "../support/engine/apply-all.ts";
 import { finish } from "../support/engine/steps.ts";
 import { SplitShards, type SplitShard } from "../support/engine/splitting.ts";
 import {
@@ -168,7 +169,7 @@ describe("rows of a range of small records", () => {
       set(`k${i}`, new Uint8Array(1), FOREVER),
     );
     const root = shards.at(0);
-    root.engine.apply(edgeBatch(frames), NOW_MS);
+    applyAll(root.engine, frames, NOW_MS);
     root.journal.append();
     root.begin(MIDDLE);
     const child = shards.at(MIDDLE);

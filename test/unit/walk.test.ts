@@ -19,6 +19,7 @@ import { EXPORT_ROW_BYTES } from "../../src/wire/edge/command.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import { bytesOf, edgeBatch, FOREVER, insert, purge, set, ttlMs } from "../support/frames/index.ts";
+import { applyAll } from "../support/engine/apply-all.ts";
 import { finish } from "../support/engine/steps.ts";
 import { runs } from "../support/runs.ts";
 
@@ -58,11 +59,11 @@ const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 const keyOf = (i: number): string => (i % 12_000 === 0 ? `few:${i}` : `key:${i}`);
 
-const BATCH = edgeBatch(Array.from({ length: RECORDS }, (_, i) => insert(keyOf(i), 1n, FOREVER)));
+const FRAMES = Array.from({ length: RECORDS }, (_, i) => insert(keyOf(i), 1n, FOREVER));
 
 function filled(): Engine {
   const engine = engineOf();
-  engine.apply(BATCH, NOW_MS);
+  applyAll(engine, FRAMES, NOW_MS);
   engine.takeCommit(1_900_000);
   return engine;
 }
@@ -196,8 +197,8 @@ describe("a step of a walk over many records", () => {
     // Segments split, and all records of some lie elsewhere.
     const more = Array.from({ length: 40_000 }, (_, i) => insert(`key:x${i}`, 2n, FOREVER));
     const gone = Array.from({ length: 40_000 }, (_, i) => purge(keyOf(i * 2)));
-    engine.apply(edgeBatch(more), NOW_MS);
-    engine.apply(edgeBatch(gone), NOW_MS);
+    applyAll(engine, more, NOW_MS);
+    applyAll(engine, gone, NOW_MS);
     const page = finish(steps);
     const rows = page[1]! | (page[2]! << 8);
     const view = new DataView(page.buffer);
@@ -215,9 +216,7 @@ describe("a segment that most records have left", () => {
     const engine = filled();
     const full = engine.figures.bytes;
     const frames = Array.from({ length: RECORDS - 100 }, (_, i) => purge(keyOf(i)));
-    for (let from = 0; from < frames.length; from += 20_000) {
-      engine.apply(edgeBatch(frames.slice(from, from + 20_000)), NOW_MS);
-    }
+    applyAll(engine, frames, NOW_MS);
     expect(engine.figures.bytes).toBeLessThan(full / 4);
     const watched = watch();
     expect(listedKeys(finish(engine.scan.page(ALL, null, 1000)))).toHaveLength(100);

@@ -213,6 +213,7 @@ function calls(random: Random): Partial<Sizes> {
   return {
     LANE_CALL_BYTES_MAX: whole(random, 64, 16_384),
     SHARD_ANSWER_BYTES_MAX: whole(random, 256, 65_536),
+    SHARD_CALL_FRAMES_MAX: whole(random, 1, 64),
     RPC_CALL_REPLY_BYTES_MAX: whole(random, 128, 16_384),
     // A page of 1,000 records fits.
     RPC_REPLY_BYTES_MAX: whole(random, 131_072, 1 << 20),
