@@ -143,3 +143,20 @@ it("a shard that ends a cut before its clock is set back sets the alarm, also if
   expect(steps).toBe(2);
   expect(setForNext).toHaveBeenCalled();
 });
+
+it("a shard that could not store its time tries again after a minute also where the clock has gone back again", () => {
+  const storeClock = vi.fn<() => void>(() => {
+    throw new Error("the disk is full");
+  });
+  const { time, engine } = timeOf({ storeClock });
+  engine.clockLagMs = 5000;
+  time.note();
+  expect(storeClock).toHaveBeenCalledTimes(1);
+  vi.setSystemTime(NOW_MS - 3_600_000);
+  engine.clockLagMs += 3_600_000;
+  time.note();
+  vi.setSystemTime(NOW_MS - 3_600_000 + 60_000);
+  engine.clockLagMs -= 6000;
+  time.note();
+  expect(storeClock.mock.calls.length).toBeGreaterThan(1);
+});

@@ -7,6 +7,7 @@
 import { presentMs } from "../../base/clock.ts";
 import type { AlarmClock } from "../../base/alarm-clock.ts";
 import { logWarning } from "../../base/log.ts";
+import { isWithin } from "../../base/recent.ts";
 import { turn } from "../../base/turn.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { ClockWatch } from "./clock-watch.ts";
@@ -42,8 +43,8 @@ export class ShardTime {
   readonly #lag: LagWatch;
   /** Notices that the clock stands still for this instance. */
   readonly #clock = new ClockWatch();
-  /** When to try again to store the time, ms since the epoch; -Infinity unless the last attempt has failed. */
-  #retryAtMs = -Infinity;
+  /** When the time could not be stored last, in ms since the epoch; -Infinity for never. */
+  #failedAtMs = -Infinity;
 
   constructor(host: TimeHost) {
     const { name, engine, alarm } = host;
@@ -51,7 +52,7 @@ export class ShardTime {
     this.#lag = new LagWatch(name, {
       onGrown: () => host.waitUntil(alarm.setForNext()),
       onLong: () => {
-        if (engine.isClockUnstored && presentMs() >= this.#retryAtMs) this.#storeClock();
+        if (engine.isClockUnstored && !isWithin(this.#failedAtMs, RETRY_MS)) this.#storeClock();
       },
     });
   }
@@ -64,7 +65,7 @@ export class ShardTime {
       journal.storeClock();
     } catch (error) {
       engine.noteClockUnstored();
-      this.#retryAtMs = presentMs() + RETRY_MS;
+      this.#failedAtMs = presentMs();
       logWarning("clock_unstored", { shard: name, error: String(error) });
       return;
     }
