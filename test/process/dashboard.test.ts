@@ -330,6 +330,22 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
     expect(value).toBe("three");
   });
 
+  it("what is typed as a value stays when the window's other form reads the record again", async () => {
+    const put = async (value: string): Promise<unknown> =>
+      await dashboard.send("PUT", "/v1/buffers/draft", { value, ttlMs: 60_000 });
+    await put("one");
+    const page = await open(undefined, "records?record=draft");
+    const dialog = dialogOf(page);
+    await button(dialog, "Change value").click();
+    await dialog.getByLabel("Value").fill("typed for an hour");
+    await put("of another client");
+    await button(dialog, "Change TTL").click();
+    await see(dialog, /^59 min \d\d s$/);
+    expect(await dialog.getByLabel("Value").inputValue()).toBe("typed for an hour");
+    await button(dialog, "Save").click();
+    await see(dialog, "changed_meanwhile");
+  });
+
   it("records can be created, but not in the place of others", async () => {
     const page = await open(undefined, "records");
     const make = async (fill: (dialog: Locator) => Promise<void>): Promise<void> => {

@@ -236,22 +236,23 @@ function TtlForm({ session: { throttr }, recordKey, onChange }: PartProps) {
 }
 
 function ValueSection({ record, ...part }: PartProps & { readonly record: BufferRecord }) {
-  const [isEditing, setEditing] = useState(false);
-  if (isEditing) {
+  // As it was when the form was opened: another form of the window reads the record again, and must not change what is typed here.
+  const [edited, setEdited] = useState<BufferRecord | null>(null);
+  if (edited !== null) {
     return (
       <ValueForm
         {...part}
-        record={record}
+        record={edited}
         onChange={(text) => {
-          setEditing(false);
+          setEdited(null);
           part.onChange(text);
         }}
-        onCancel={() => setEditing(false)}
+        onCancel={() => setEdited(null)}
       />
     );
   }
   const isWritable = !lacksScope(part.session, "write");
-  return <ValueView record={record} onEdit={isWritable ? () => setEditing(true) : null} />;
+  return <ValueView record={record} onEdit={isWritable ? () => setEdited(record) : null} />;
 }
 
 const FORM_NAMES: Readonly<Record<ValueForm | "limiter", string>> = {
