@@ -434,6 +434,26 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
     await see(dialog, "No holders");
   });
 
+  it("the holders of a semaphore are never those of the one that the address named before", async () => {
+    await dashboard.send("POST", "/v1/semaphores/slow/leases", {
+      maximum: 9,
+      resources: 2,
+      ttlMs: 60_000,
+    });
+    const page = await open(undefined, "semaphores?semaphore=gpu");
+    await button(dialogOf(page), "Release").waitFor();
+    const answer = Promise.withResolvers<void>();
+    await page.route("**/v1/semaphores/slow/holders*", async (route) => {
+      await answer.promise;
+      await route.fallback();
+    });
+    await page.evaluate(() => (location.hash = "#semaphores?semaphore=slow"));
+    await see(dialogOf(page), "slow");
+    expect(await button(dialogOf(page), "Release").count()).toBe(0);
+    answer.resolve();
+    await button(dialogOf(page), "Release").waitFor();
+  });
+
   it("a page of free semaphores does not say that nothing is held, as the next one may have what is", async () => {
     const free = Array.from({ length: 100 }, (_, i) => `a-free-${100 + i}`);
     const lease = { maximum: 1, ttlMs: 1 };

@@ -58,7 +58,12 @@ export function KeyCards({
         </KeyCard>
       </div>
       {opened === null ? null : (
-        <StateDialog session={session} recordKey={opened} onClose={() => open(null)} />
+        <StateDialog
+          key={nameText(opened)}
+          session={session}
+          recordKey={opened}
+          onClose={() => open(null)}
+        />
       )}
     </>
   );

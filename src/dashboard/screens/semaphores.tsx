@@ -108,6 +108,7 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
       </div>
       {opened === null ? null : (
         <HoldersDialog
+          key={nameText(opened)}
           session={session}
           name={opened}
           onClose={() => setOpened(null)}
