@@ -14,12 +14,18 @@ import { Store, useStore } from "./store.ts";
 export interface Loaded<Value> {
   /** Null until the first load has ended; so data is never null itself. */
   readonly value: Value | null;
+  /** The value is of the present inputs: while others are loaded, or can't be, it is of those before. */
+  readonly isCurrent: boolean;
   readonly error: ThrottrError | null;
   readonly isLoading: boolean;
   /** By the clock of this machine; null before the value is there. */
   readonly loadedAtMs: number | null;
   /** Loads it again. */
   readonly reload: () => void;
+}
+
+interface State<Value> extends Omit<Loaded<Value>, "reload" | "isCurrent"> {
+  readonly loadedFor: readonly unknown[];
 }
 
 /**
@@ -33,8 +39,9 @@ export function useLoaded<Value extends object>(
   inputs: readonly unknown[],
   everyMs: number | null = null,
 ): Loaded<Value> {
-  const [state, setState] = useState<Omit<Loaded<Value>, "reload">>({
+  const [{ loadedFor, ...state }, setState] = useState<State<Value>>({
     value: null,
+    loadedFor: inputs,
     error: null,
     isLoading: load !== null,
     loadedAtMs: null,
@@ -56,7 +63,13 @@ export function useLoaded<Value extends object>(
         isPending.current = false;
         isHopeless.current = false;
         failures.current = 0;
-        setState({ value, error: null, isLoading: false, loadedAtMs: Date.now() });
+        setState({
+          value,
+          loadedFor: inputs,
+          error: null,
+          isLoading: false,
+          loadedAtMs: Date.now(),
+        });
       },
       (thrown: unknown) => {
         if (abort.signal.aborted) return;
@@ -87,7 +100,7 @@ export function useLoaded<Value extends object>(
     reloaders.add(reload);
     return () => void reloaders.delete(reload);
   }, []);
-  return { ...state, reload };
+  return { ...state, reload, isCurrent: inputs.every((input, i) => input === loadedFor[i]) };
 }
 
 /** How often lists load again by themselves while the page is seen, ms; 0: never. The same on every screen. */

@@ -186,6 +186,22 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
     await see(page, "No record matches");
   });
 
+  it("a second press on Next before the page is there turns no further page", async () => {
+    const page = await open(undefined, "records?prefix=page:");
+    await button(page, "page:149").waitFor();
+    const answer = Promise.withResolvers<void>();
+    await page.route("**/throttr/**", async (route) => {
+      await answer.promise;
+      await route.fallback();
+    });
+    await button(page, "Next").dblclick({ force: true });
+    await see(page, "Page 2");
+    expect(await button(page, "Next").isDisabled()).toBe(true);
+    answer.resolve();
+    await button(page, "page:150").waitFor();
+    await see(page, "Page 2");
+  });
+
   it("the state of a limiter is shown as a record of the kind limit, and kinds can be filtered", async () => {
     const page = await open(undefined, "records?prefix=api");
     await see(row(page, "api:ada"), "7 tokens");

@@ -108,7 +108,12 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
               )
             }
           </Loading>
-          <Pager cursors={cursors} next={page.value?.cursor ?? null} isNumbered onTurn={turn} />
+          <Pager
+            cursors={cursors}
+            next={page.isCurrent ? (page.value?.cursor ?? null) : null}
+            isNumbered
+            onTurn={turn}
+          />
         </Card>
       </Allowed>
       {openedKey === null ? null : (
