@@ -30,6 +30,7 @@ import {
 } from "./session.ts";
 import { NamespaceButton } from "./namespace-picker.tsx";
 import { Logo, NamespaceMissing, NotOpen, SignIn } from "./sign-in.tsx";
+import { keepItem, readItem } from "./storage.ts";
 import { Store, useStore } from "./store.ts";
 import { nextTheme, themeStore } from "./theme.ts";
 import type { Theme } from "./theme-names.ts";
@@ -85,7 +86,7 @@ const helpStore = new Store(false);
 
 /** Shortcuts without Ctrl or Alt can be turned off: speech input and other devices press single keys by chance. */
 const KEYS_ITEM = "throttr-keys";
-const keysStore = new Store(localStorage.getItem(KEYS_ITEM) !== "off");
+const keysStore = new Store(readItem("localStorage", KEYS_ITEM) !== "off");
 
 export function listenToPage(): void {
   let { screen } = placeStore.value;
@@ -333,7 +334,7 @@ function Help({ session }: { readonly session: Session }) {
           checked={areOn}
           onInput={(event: Event) => {
             const { checked } = event.target as HTMLInputElement;
-            localStorage.setItem(KEYS_ITEM, checked ? "on" : "off");
+            keepItem("localStorage", KEYS_ITEM, checked ? "on" : "off");
             keysStore.set(checked);
           }}
         />

@@ -3,13 +3,12 @@
  * tab, and other tabs and other origins never see it.
  */
 
+import { keepItem, readItem } from "./storage.ts";
+
 const ITEM = "throttr-token";
 
-export const readToken = (): string | null => sessionStorage.getItem(ITEM);
-export const forgetToken = (): void => sessionStorage.removeItem(ITEM);
+export const readToken = (): string | null => readItem("sessionStorage", ITEM);
 
 /** @param token null forgets the one before */
-export function keepToken(token: string | null): void {
-  if (token === null) forgetToken();
-  else sessionStorage.setItem(ITEM, token);
-}
+export const keepToken = (token: string | null): void => keepItem("sessionStorage", ITEM, token);
+export const forgetToken = (): void => keepToken(null);

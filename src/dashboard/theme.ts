@@ -1,5 +1,6 @@
 /** The theme: light, dark, or that of the system. `theme-first.ts` has set it before the page was drawn. */
 import { Store } from "./store.ts";
+import { keepItem } from "./storage.ts";
 import { readTheme, THEME_ITEM, THEMES, type Theme } from "./theme-names.ts";
 
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -21,7 +22,7 @@ system.addEventListener("change", () => themeStore.set(stateOf(themeStore.value.
 /** System, light, dark, and around. */
 export function nextTheme(): Theme {
   const theme = THEMES[(THEMES.indexOf(themeStore.value.theme) + 1) % THEMES.length]!;
-  localStorage.setItem(THEME_ITEM, theme);
+  keepItem("localStorage", THEME_ITEM, theme);
   document.documentElement.dataset["theme"] = theme;
   themeStore.set(stateOf(theme));
   return theme;

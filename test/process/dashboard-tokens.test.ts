@@ -75,6 +75,26 @@ describe("the dashboard, with tokens", IN_BROWSER, () => {
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
   });
 
+  it("a browser that keeps nothing shows the dashboard, and its page knows the token and the theme", async () => {
+    const page = await open(undefined, "records");
+    await page.addInitScript(() => {
+      for (const area of ["localStorage", "sessionStorage"]) {
+        Object.defineProperty(window, area, {
+          get() {
+            throw new DOMException("Access is denied for this document.", "SecurityError");
+          },
+        });
+      }
+    });
+    await page.reload();
+    await page.getByLabel("Token").fill(tokenOf("read,write"));
+    await button(page, "Sign in").click();
+    await page.getByRole("heading", { level: 1, name: "Records" }).waitFor();
+    await button(page, "Theme: system").click();
+    await button(page, "Theme: light").click();
+    await button(page, "Theme: dark").waitFor();
+  });
+
   it("a token for all namespaces chooses one, and the address names it", async () => {
     await signedIn("PUT", "/v1/counters/mine", { quota: 7, ttlMs: 3_600_000 });
     const page = await open(undefined, "records");
