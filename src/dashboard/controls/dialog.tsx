@@ -31,7 +31,7 @@ export function Dialog({
       aria-labelledby="dialog-title"
       onClose={onClose}
       onMouseDown={(event: Event) => {
-        if (event.target === dialog.current) close();
+        if (event.target === dialog.current && isBeside(event as MouseEvent)) close();
       }}
     >
       <div class="dialog-inside">
@@ -43,6 +43,12 @@ export function Dialog({
       </div>
     </dialog>
   );
+}
+
+/** A press on the scroll bar of a window has the window as its target, as one beside it has. */
+function isBeside({ target, clientX, clientY }: MouseEvent): boolean {
+  const { left, right, top, bottom } = (target as Element).getBoundingClientRect();
+  return clientX < left || clientX > right || clientY < top || clientY > bottom;
 }
 
 /** Asks before a change that cannot be undone. */
