@@ -8,7 +8,7 @@ import type { Point } from "./last-hour.ts";
 import { ratesBetween, Slots, type Totals } from "./rates.ts";
 import { learnClock } from "./server-clock.ts";
 import { eventsOf } from "./server-sent-events.ts";
-import { answerOf } from "./server.ts";
+import { answerOf, TIMEOUT_MS } from "./server.ts";
 import { failureOf, type Session } from "./session.ts";
 import { Store } from "./store.ts";
 
@@ -91,23 +91,36 @@ export async function followOverview(session: Session, signal: AbortSignal): Pro
   }
 }
 
+/** Reads what comes, as long as something does: a connection that was lost while the machine slept does not end by itself. */
 async function readAll(
   session: Session,
   signal: AbortSignal,
   onOverview: () => void,
 ): Promise<void> {
   const path = `/v1/overview/live?intervalMs=${INTERVAL_MS}`;
-  const response = await answerOf(session, path, { signal });
+  const silent = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const listen = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => silent.abort(new DOMException("", "TimeoutError")), TIMEOUT_MS);
+  };
+  listen();
   try {
+    const response = await answerOf(session, path, {
+      signal: AbortSignal.any([signal, silent.signal]),
+    });
     for await (const { data } of eventsOf(response)) {
+      listen();
       const overview = readOverview(data);
       if (overview === null) continue;
       onOverview();
       show(overview);
     }
   } catch (cause) {
-    if (signal.aborted) throw cause;
+    if (signal.aborted || cause instanceof ThrottrError) throw cause;
     throw new ThrottrError("connection_failed", "the connection was lost", { cause });
+  } finally {
+    clearTimeout(timer);
   }
 }
 

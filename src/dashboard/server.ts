@@ -5,8 +5,8 @@ import { urlOf } from "./base.ts";
 import { learnChallengeOf } from "./challenge.ts";
 import { learnClockOf } from "./server-clock.ts";
 
-/** How long an answer may take, ms. */
-const TIMEOUT_MS = 15_000;
+/** How long an answer may take, and a live stream be silent, ms. */
+export const TIMEOUT_MS = 15_000;
 
 /** What a call is sent with: a session, or a token that is only tried. */
 export interface Credentials {

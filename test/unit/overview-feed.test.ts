@@ -100,6 +100,29 @@ describe("the feed of the overview", () => {
     }
   });
 
+  it.each(["answer", "event"])(
+    "a server that sends no further %s is asked again after 16 s, and is not live meanwhile",
+    async (what) => {
+      const { feedStore } = await import("../../src/dashboard/overview-feed.ts");
+      const none = async (_: string, { signal }: { signal: AbortSignal }): Promise<Response> =>
+        await new Promise((_, reject) => {
+          asked++;
+          signal.addEventListener("abort", () => reject(signal.reason as Error));
+        });
+      if (what === "answer") vi.stubGlobal("fetch", none);
+      await follow();
+      await vi.advanceTimersByTimeAsync(14_000);
+      expect(asked).toBe(1);
+      await vi.advanceTimersByTimeAsync(1500);
+      expect(feedStore.value).toMatchObject({
+        status: "lost",
+        error: { code: what === "answer" ? "timeout" : "connection_failed" },
+      });
+      await vi.advanceTimersByTimeAsync(500);
+      expect(asked).toBe(2);
+    },
+  );
+
   it("a server that does not answer is asked after waits that grow", async () => {
     answer = () => {
       throw new TypeError("fetch failed");
