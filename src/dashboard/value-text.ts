@@ -35,11 +35,13 @@ export function hexOf(bytes: Uint8Array): string {
   return rows.join("\n");
 }
 
+/** What a line does not show: control characters, all spaces but the common one, and that one at an end or beside another. */
+const UNSEEN = /\p{C}|[^\S ]|^ | $| {2}/u;
 /** The name without bytes, as it is shown. */
 const EMPTY_NAME = "(empty)";
 
 /**
- * A name of any bytes as one line of text. UTF-8 without control characters stays as it is, except that a backslash which looks like
+ * A name of any bytes as one line of text. UTF-8 that a line shows whole stays as it is, except that a backslash which looks like
  * the beginning of an escape is escaped, and so is the name that looks like the empty one; all other names have escapes such as `\x00`.
  * So no two names look alike.
  */
@@ -47,7 +49,7 @@ export function nameText(bytes: Uint8Array): string {
   const text = utf8Of(bytes);
   if (text === "") return EMPTY_NAME;
   if (text === EMPTY_NAME) return `\\x28${text.slice(1)}`;
-  if (text !== null && !/\p{C}/u.test(text)) return text.replace(/\\(?=x[\da-f]{2})/gi, "\\x5c");
+  if (text !== null && !UNSEEN.test(text)) return text.replace(/\\(?=x[\da-f]{2})/gi, "\\x5c");
   return Array.from(bytes, (byte) =>
     byte > 0x20 && byte < 0x7f && byte !== 0x5c
       ? String.fromCharCode(byte)

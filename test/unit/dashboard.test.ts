@@ -332,6 +332,10 @@ describe("values", () => {
     expect(nameText(encoder.encode("a\\x00"))).toBe("a\\x5cx00");
     expect(nameText(encoder.encode("DOMAIN\\user"))).toBe("DOMAIN\\user");
     expect(nameText(encoder.encode("(empty)"))).toBe("\\x28empty)");
+    // Pages show spaces in a row as one, and none at an end.
+    expect(
+      ["a b", "a  b", " a b", "a b ", "a\u00a0b"].map((n) => nameText(encoder.encode(n))),
+    ).toEqual(["a b", "a\\x20\\x20b", "\\x20a\\x20b", "a\\x20b\\x20", "a\\xc2\\xa0b"]);
     const part = fc.constantFrom(
       "a",
       "\\",
