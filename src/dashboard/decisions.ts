@@ -1,11 +1,9 @@
 /** Decisions of rate limits: rates from totals, and what the history knows of one limiter. */
-import type { HistoryMinute } from "../wire/history.ts";
+import type { DecisionCounts, HistoryMinute } from "../wire/history.ts";
 import type { LimitFigures, LimitRates } from "../wire/limit-figures.ts";
 import type { Point } from "./last-hour.ts";
 import { ratesBetween, type Totals } from "./rates.ts";
 
-/** Limiters that the history tells apart in a minute. */
-const LIMITS_OF_MINUTE_MAX = 16;
 /** The last three minutes, with an answer each two seconds. */
 const SAMPLES_MAX = 90;
 
@@ -95,7 +93,7 @@ const totalsOf = ({ atMs, rates: { allowed, refused, errors } }: DecisionTotals)
  * Granted and refused of a minute of the history.
  *
  * @param name of a limiter; null: all of them
- * @returns null where the minute has so many limiters that this one may be among those left out
+ * @returns null where the minute has decisions of limiters that it does not name, as this one may be among them
  */
 export function countsOfMinute(
   { limits, byLimit }: Pick<HistoryMinute, "limits" | "byLimit">,
@@ -104,5 +102,9 @@ export function countsOfMinute(
   if (name === null) return [limits.allowed, limits.refused];
   const counts = Object.hasOwn(byLimit, name) ? byLimit[name] : undefined;
   if (counts !== undefined) return [counts.allowed, counts.refused];
-  return Object.keys(byLimit).length < LIMITS_OF_MINUTE_MAX ? [0, 0] : null;
+  const named = Object.values(byLimit).reduce((sum, counts) => sum + callsOf(counts), 0);
+  return named < callsOf(limits) ? null : [0, 0];
 }
+
+const callsOf = ({ allowed, refused, errors }: DecisionCounts): number =>
+  allowed + refused + errors;
