@@ -17,6 +17,8 @@ import { useStore } from "./store.ts";
 const HEIGHT_PX = 220;
 const HOUR_MS = 3_600_000;
 const LIVE_MS = 180_000;
+/** Points of the last hour that are not further apart are joined. */
+const JOINED_MS = 240_000;
 /** So many names are one line of the legend where there is room. */
 const FEW_LINES = 3;
 /** Seconds between two labels of the time axis; the next ones of uPlot would leave a narrow chart without any. */
@@ -198,12 +200,22 @@ function optionsOf(host: HTMLElement, { colours, spanMs, isFilled, onPoint }: Lo
         ...(isFilled ? { fill: withAlpha(colour(name)) } : {}),
         width: 2,
         points: { show: false },
-        // Of the last hour one or two minutes are not known yet, where what is live goes on.
-        spanGaps: isFilled,
+        ...(isFilled ? { gaps: longGaps } : {}),
       })),
     ],
     hooks: { setCursor: [({ cursor }) => onPoint(cursor.idx ?? null)] },
   };
+}
+
+/** Of the last hour one or two minutes are not known yet, where what is live goes on: a line joins these. */
+function longGaps(
+  { bbox }: uPlot,
+  _series: number,
+  _first: number,
+  _last: number,
+  gaps: uPlot.Series.Gaps,
+): uPlot.Series.Gaps {
+  return gaps.filter(([from, to]) => to - from > (bbox.width * JOINED_MS) / HOUR_MS);
 }
 
 /** Seconds; uPlot gives null where there is no point yet. */

@@ -225,6 +225,46 @@ describe("the screen Limits", IN_BROWSER, () => {
       .waitFor();
   });
 
+  it("no line joins what was long ago with the present of a quiet namespace", async () => {
+    const page = await open("overview");
+    await page.route("**/v1/history", async (route) => {
+      const minute = Math.floor(Date.now() / 60_000);
+      const limits = { allowed: 0, refused: 0, errors: 0 };
+      const busy = { requests: 60_000, readBytes: 0, writeBytes: 0, limits, byLimit: {} };
+      const minutes = [50, 49, 48].map((ago) => ({ ...busy, atMs: (minute - ago) * 60_000 }));
+      await route.fulfill({ json: { minutes, unavailable: null } });
+    });
+    await page.reload();
+    await chart(page)
+      .and(page.getByRole("img", { name: /of the last hour/ }))
+      .waitFor();
+    const isDrawn = async (minutesAgo: number): Promise<boolean> =>
+      await page.locator(".plot canvas").evaluate((drawn, minutesAgo) => {
+        const over = drawn.parentElement!.querySelector<HTMLElement>(".u-over")!;
+        const { width, height } = drawn as HTMLCanvasElement;
+        const scale = width / drawn.clientWidth;
+        const copy = new OffscreenCanvas(width, height).getContext("2d", {
+          willReadFrequently: true,
+        })!;
+        copy.drawImage(drawn as HTMLCanvasElement, 0, 0);
+        const column = (ago: number): string => {
+          const x = over.offsetLeft + over.offsetWidth * (1 - ago / 60);
+          return copy
+            .getImageData(Math.round(x * scale), 0, 1, over.offsetHeight * scale)
+            .data.join();
+        };
+        // Nothing is known of the time before.
+        return column(minutesAgo) !== column(57);
+      }, minutesAgo);
+    // The present is known.
+    await eventually(async () => await tileOf(page, "Requests per second").textContent()).toMatch(
+      /\d/,
+    );
+    await page.waitForTimeout(1500);
+    await eventually(async () => await isDrawn(48.5)).toBe(true);
+    expect([await isDrawn(40), await isDrawn(20), await isDrawn(8)]).toEqual([false, false, false]);
+  });
+
   it("the overview's chart begins with the last hour, too", async () => {
     const page = await open("overview");
     await chart(page)
