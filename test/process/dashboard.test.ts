@@ -194,7 +194,9 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
       await answer.promise;
       await route.fallback();
     });
-    await button(page, "Next").dblclick({ force: true });
+    await button(page, "Next").focus();
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Enter");
     await see(page, "Page 2");
     expect(await button(page, "Next").isDisabled()).toBe(true);
     answer.resolve();
@@ -723,6 +725,31 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
     await page.waitForTimeout(3500);
     await page.keyboard.type("js");
     await eventually(async () => await page.getByRole("searchbox").inputValue()).toBe("js");
+  });
+
+  it("a button keeps the focus while it waits for the server, and can be pressed again", async () => {
+    const page = await open(undefined, "limiter");
+    const answers: (() => void)[] = [];
+    await page.route("**/throttr/**", async (route) => {
+      await new Promise<void>((resolve) => answers.push(resolve));
+      await route.fallback();
+    });
+    const check = button(page, "Check");
+    const isFocused = async (): Promise<boolean> =>
+      await check.evaluate((element) => element === document.activeElement);
+    await check.focus();
+    await page.keyboard.press("Enter");
+    await eventually(async () => await check.isDisabled()).toBe(true);
+    await page.keyboard.press("Enter");
+    expect([answers.length, await isFocused()]).toEqual([1, true]);
+    answers[0]!();
+    await page.locator(".answer-head").waitFor();
+    await eventually(async () => await check.isEnabled()).toBe(true);
+    await page.keyboard.press("Enter");
+    await eventually(() => answers.length).toBe(2);
+    answers[1]!();
+    await page.locator(".history li").waitFor();
+    expect(await isFocused()).toBe(true);
   });
 
   it("the dashboard can be used with the keyboard alone", async () => {

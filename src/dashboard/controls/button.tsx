@@ -10,6 +10,7 @@ interface ButtonProps {
   readonly kind?: "plain" | "primary" | "danger";
   /** Only the icon is seen; the label is its name. */
   readonly isBare?: boolean;
+  /** It can't be pressed for a moment, and keeps the focus meanwhile. */
   readonly isBusy?: boolean;
   readonly disabled?: boolean;
 }
@@ -27,11 +28,14 @@ export function Button({
     <button
       type="button"
       class={`button ${kind}${isBare ? " bare" : ""}`}
-      disabled={disabled || isBusy}
+      disabled={disabled}
+      aria-disabled={isBusy ? "true" : null}
       aria-busy={isBusy ? "true" : null}
       {...(isBare ? { "aria-label": label } : {})}
       title={isBare ? label : ""}
-      onClick={onPress}
+      onClick={() => {
+        if (!isBusy) onPress();
+      }}
     >
       {icon === undefined ? null : <Icon name={icon} />}
       {isBare ? null : <span>{label}</span>}

@@ -44,7 +44,11 @@ export function Form({
     <form class={isInline ? "form inline" : "form"} onSubmit={send} novalidate>
       {children}
       <div class="form-actions">
-        <button class={`button ${kind}`} type="submit" disabled={action.isBusy}>
+        <button
+          class={`button ${kind}`}
+          type="submit"
+          aria-disabled={action.isBusy ? "true" : null}
+        >
           <span>{submit}</span>
         </button>
         {also}

@@ -8,6 +8,7 @@ import { formatCount } from "../format.ts";
 export function Pager<Cursor>({
   cursors,
   next,
+  isTurning,
   isNumbered = false,
   onTurn,
 }: {
@@ -15,6 +16,8 @@ export function Pager<Cursor>({
   readonly cursors: readonly Cursor[];
   /** Of the next page; null behind the last one. */
   readonly next: Cursor | null;
+  /** The page is not there yet: `next` is that of the one before. */
+  readonly isTurning: boolean;
   readonly isNumbered?: boolean;
   readonly onTurn: (cursors: readonly Cursor[]) => void;
 }) {
@@ -31,6 +34,7 @@ export function Pager<Cursor>({
         label="Next"
         icon="next"
         disabled={next === null}
+        isBusy={isTurning}
         onPress={() => {
           if (next !== null) onTurn([...cursors, next]);
         }}

@@ -137,18 +137,22 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
             <StrategyFields strategy={strategy} quotas={quotas} onQuotas={setQuotas} />
             {isChargeable ? <Field label="Cost" name="cost" value="1" isNumber /> : null}
             <div class="form-actions">
-              <button class="button primary" type="submit" disabled={action.isBusy}>
+              <button
+                class="button primary"
+                type="submit"
+                aria-disabled={action.isBusy ? "true" : null}
+              >
                 <span>{isChargeable ? "Check" : "Peek"}</span>
               </button>
               {isChargeable ? (
                 <>
-                  <Button label="Peek" onPress={() => call("peek")} disabled={action.isBusy} />
-                  <Button label="Refund" onPress={() => call("refund")} disabled={action.isBusy} />
+                  <Button label="Peek" onPress={() => call("peek")} isBusy={action.isBusy} />
+                  <Button label="Refund" onPress={() => call("refund")} isBusy={action.isBusy} />
                   <Button
                     label="Reset"
                     kind="danger"
                     onPress={() => reset(requestOf)}
-                    disabled={action.isBusy}
+                    isBusy={action.isBusy}
                   />
                 </>
               ) : null}
@@ -159,7 +163,7 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
                   label="Reset this limit"
                   kind="danger"
                   onPress={() => reset(() => asked)}
-                  disabled={action.isBusy}
+                  isBusy={action.isBusy}
                 />
               ) : null}
             </Failure>

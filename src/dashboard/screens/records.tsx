@@ -110,7 +110,8 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
           </Loading>
           <Pager
             cursors={cursors}
-            next={page.isCurrent ? (page.value?.cursor ?? null) : null}
+            next={page.value?.cursor ?? null}
+            isTurning={!page.isCurrent}
             isNumbered
             onTurn={turn}
           />
