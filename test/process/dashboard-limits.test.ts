@@ -101,6 +101,14 @@ describe("the screen Limits", IN_BROWSER, () => {
     );
   });
 
+  it("the longest name of a limiter fits a narrow screen", async () => {
+    const name = "N".repeat(64);
+    const viewport = { width: 320, height: 900 };
+    const page = await open(`limits?limit=${name}`, { viewport }, { traffic: { [name]: [1, 0] } });
+    await page.getByRole("heading", { level: 1, name: `Limit ${name}` }).waitFor();
+    await expectWhole(page, 320);
+  });
+
   it("limiters are listed with what they grant and refuse, sorted and filtered as the address says", async () => {
     const page = await open("limits");
     await see(row(page, "api"), "42.0");
