@@ -444,8 +444,13 @@ describe("the dashboard, open to all", IN_BROWSER, () => {
     await see(dialogOf(page), "increment");
     await see(dialogOf(page), "WebSocket");
     await page.keyboard.press("Escape");
-    socket.close();
     await page.getByLabel("Refresh interval").selectOption("Every 5 s");
+    await listed.locator(".link").click();
+    socket.close();
+    await see(dialogOf(page), "This connection is gone");
+    await page.reload();
+    await see(dialogOf(page), "This connection is gone");
+    await page.keyboard.press("Escape");
     await eventually(async () => await page.getByText("No connections").count()).toBe(1);
   });
 
