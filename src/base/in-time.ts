@@ -2,6 +2,7 @@
  * Waiting for an object that may hang or have died: two seconds at most. Its failure is logged, and is no failure of the
  * request that asked, which goes on without that object.
  */
+import { stopwatchMs } from "./clock.ts";
 import { logWarning } from "./log.ts";
 
 // A call to an object can't be cancelled: it goes on, and its answer is dropped.
@@ -25,8 +26,9 @@ export async function inTime<T>(
   }
 }
 
-/** What calls wait for that began in one turn. */
+/** The timer of calls that began in one turn. */
 interface Late {
+  readonly sinceMs: number;
   readonly timeoutMs: number;
   /** Rejects when they are too late. */
   readonly promise: Promise<never>;
@@ -44,18 +46,23 @@ let latest: Late | null = null;
  * @throws Error after `timeoutMs`; what the call throws
  */
 export async function withTimeout<T>(call: Promise<T>, timeoutMs: number): Promise<T> {
-  if (latest?.timeoutMs !== timeoutMs) {
-    const { promise, reject } = Promise.withResolvers<never>();
-    const error = new Error(`no answer within ${timeoutMs} ms`);
-    latest = { timeoutMs, promise, timer: setTimeout(reject, timeoutMs, error), calls: 0 };
-    // In a Worker the next turn may be another request's, which must not use this timer.
-    queueMicrotask(() => (latest = null));
-  }
-  const late = latest;
+  const late = lateAfter(timeoutMs);
   late.calls++;
   try {
     return await Promise.race([call, late.promise]);
   } finally {
     if (--late.calls === 0) clearTimeout(late.timer);
   }
+}
+
+function lateAfter(timeoutMs: number): Late {
+  const sinceMs = stopwatchMs();
+  // An object that is aborted in the turn leaves its timer behind, which never rings: it must not serve a later turn.
+  if (latest?.sinceMs === sinceMs && latest.timeoutMs === timeoutMs) return latest;
+  const { promise, reject } = Promise.withResolvers<never>();
+  const error = new Error(`no answer within ${timeoutMs} ms`);
+  const timer = setTimeout(reject, timeoutMs, error);
+  // The next turn may be another object's, or another request's, which must not use this timer.
+  queueMicrotask(() => (latest = null));
+  return (latest = { sinceMs, timeoutMs, promise, timer, calls: 0 });
 }
