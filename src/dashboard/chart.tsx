@@ -17,8 +17,8 @@ import { useStore } from "./store.ts";
 const HEIGHT_PX = 220;
 const HOUR_MS = 3_600_000;
 const LIVE_MS = 180_000;
-/** Points of the last hour that are not further apart are joined. */
-const JOINED_MS = 240_000;
+/** Points of the last hour are joined that are four minutes apart or less. */
+const JOINED_SHARE = 0.07;
 /** So many names are one line of the legend where there is room. */
 const FEW_LINES = 3;
 /** Seconds between two labels of the time axis; the next ones of uPlot would leave a narrow chart without any. */
@@ -215,7 +215,7 @@ function longGaps(
   _last: number,
   gaps: uPlot.Series.Gaps,
 ): uPlot.Series.Gaps {
-  return gaps.filter(([from, to]) => to - from > (bbox.width * JOINED_MS) / HOUR_MS);
+  return gaps.filter(([from, to]) => to - from > bbox.width * JOINED_SHARE);
 }
 
 /** Seconds; uPlot gives null where there is no point yet. */

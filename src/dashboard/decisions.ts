@@ -102,9 +102,8 @@ export function countsOfMinute(
   if (name === null) return [limits.allowed, limits.refused];
   const counts = Object.hasOwn(byLimit, name) ? byLimit[name] : undefined;
   if (counts !== undefined) return [counts.allowed, counts.refused];
-  const named = Object.values(byLimit).reduce((sum, counts) => sum + callsOf(counts), 0);
-  return named < callsOf(limits) ? null : [0, 0];
+  const named = Object.values(byLimit).reduce((sum, counts) => sum + decisionsOf(counts), 0);
+  return named < decisionsOf(limits) ? null : [0, 0];
 }
 
-const callsOf = ({ allowed, refused, errors }: DecisionCounts): number =>
-  allowed + refused + errors;
+const decisionsOf = ({ allowed, refused }: DecisionCounts): number => allowed + refused;

@@ -25,7 +25,7 @@ export interface Loaded<Value> {
 }
 
 interface State<Value> extends Omit<Loaded<Value>, "reload" | "isCurrent"> {
-  readonly loadedFor: readonly unknown[];
+  readonly of: readonly unknown[];
 }
 
 /**
@@ -39,9 +39,9 @@ export function useLoaded<Value extends object>(
   inputs: readonly unknown[],
   everyMs: number | null = null,
 ): Loaded<Value> {
-  const [{ loadedFor, ...state }, setState] = useState<State<Value>>({
+  const [{ of, ...state }, setState] = useState<State<Value>>({
     value: null,
-    loadedFor: inputs,
+    of: inputs,
     error: null,
     isLoading: load !== null,
     loadedAtMs: null,
@@ -65,7 +65,7 @@ export function useLoaded<Value extends object>(
         failures.current = 0;
         setState({
           value,
-          loadedFor: inputs,
+          of: inputs,
           error: null,
           isLoading: false,
           loadedAtMs: Date.now(),
@@ -100,7 +100,7 @@ export function useLoaded<Value extends object>(
     reloaders.add(reload);
     return () => void reloaders.delete(reload);
   }, []);
-  return { ...state, reload, isCurrent: inputs.every((input, i) => input === loadedFor[i]) };
+  return { ...state, reload, isCurrent: inputs.every((input, i) => input === of[i]) };
 }
 
 /** How often lists load again by themselves while the page is seen, ms; 0: never. The same on every screen. */

@@ -102,7 +102,7 @@ async function readAll(
   let timer: ReturnType<typeof setTimeout> | undefined;
   const listen = (): void => {
     clearTimeout(timer);
-    timer = setTimeout(() => silent.abort(new DOMException("", "TimeoutError")), TIMEOUT_MS);
+    timer = setTimeout(() => silent.abort(), TIMEOUT_MS);
   };
   listen();
   try {

@@ -116,7 +116,7 @@ describe("the feed of the overview", () => {
       await vi.advanceTimersByTimeAsync(1500);
       expect(feedStore.value).toMatchObject({
         status: "lost",
-        error: { code: what === "answer" ? "timeout" : "connection_failed" },
+        error: { code: "connection_failed" },
       });
       await vi.advanceTimersByTimeAsync(500);
       expect(asked).toBe(2);

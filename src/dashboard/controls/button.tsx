@@ -30,7 +30,6 @@ export function Button({
       class={`button ${kind}${isBare ? " bare" : ""}`}
       disabled={disabled}
       aria-disabled={isBusy ? "true" : null}
-      aria-busy={isBusy ? "true" : null}
       {...(isBare ? { "aria-label": label } : {})}
       title={isBare ? label : ""}
       onClick={() => {

@@ -8,7 +8,7 @@ import { formatCount } from "../format.ts";
 export function Pager<Cursor>({
   cursors,
   next,
-  isTurning,
+  isBusy,
   isNumbered = false,
   onTurn,
 }: {
@@ -17,7 +17,7 @@ export function Pager<Cursor>({
   /** Of the next page; null behind the last one. */
   readonly next: Cursor | null;
   /** The page is not there yet: `next` is that of the one before. */
-  readonly isTurning: boolean;
+  readonly isBusy: boolean;
   readonly isNumbered?: boolean;
   readonly onTurn: (cursors: readonly Cursor[]) => void;
 }) {
@@ -34,7 +34,7 @@ export function Pager<Cursor>({
         label="Next"
         icon="next"
         disabled={next === null}
-        isBusy={isTurning}
+        isBusy={isBusy}
         onPress={() => {
           if (next !== null) onTurn([...cursors, next]);
         }}

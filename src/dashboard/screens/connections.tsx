@@ -122,16 +122,8 @@ function ConnectionList({ session }: { readonly session: Session }) {
           }}
         </Loading>
       </Card>
-      {openedId === null || connections.value === null ? null : (
-        <Dialog title="Connection" onClose={() => open(null)} isDrawer>
-          {opened === undefined ? (
-            <Empty title="This connection is gone">
-              It has ended, or it is not among those listed.
-            </Empty>
-          ) : (
-            <ConnectionFacts connection={opened} />
-          )}
-        </Dialog>
+      {opened === undefined ? null : (
+        <ConnectionDialog connection={opened} onClose={() => open(null)} />
       )}
     </>
   );
@@ -197,36 +189,45 @@ function ConnectionTable({
   );
 }
 
-function ConnectionFacts({ connection }: { readonly connection: Connection }) {
+function ConnectionDialog({
+  connection,
+  onClose,
+}: {
+  readonly connection: Connection;
+  readonly onClose: () => void;
+}) {
   const { id, transport, connectedAtMs, requests, requestsByType } = connection;
   const { readBytes, writeBytes, publishedBytes, receivedBytes } = connection;
   return (
-    <div class="stack">
-      <Facts
-        facts={[
-          ["ID", <CopiedId id={id} />],
-          ["Transport", <span class="badge">{TRANSPORTS[transport]}</span>],
-          ["Address", <span class="mono">{addressOf(connection)}</span>],
-          ["Connected since", formatMoment(connectedAtMs)],
-          ["Received from client", formatBytes(readBytes)],
-          ["Sent to client", formatBytes(writeBytes)],
-          ["Published by client", formatBytes(publishedBytes)],
-          ["Pushed to client", formatBytes(receivedBytes)],
-          ["Requests", formatCount(requests)],
-        ]}
-      />
-      <section class="part">
-        <h3>Requests by type</h3>
-        {requests === 0 ? (
-          <Empty title="None yet">Requests are counted while the connection is open.</Empty>
-        ) : (
-          <Facts
-            facts={Object.entries(requestsByType).map(
-              ([name, count]) => [name, <span class="figure">{formatCount(count)}</span>] as const,
-            )}
-          />
-        )}
-      </section>
-    </div>
+    <Dialog title="Connection" onClose={onClose} isDrawer>
+      <div class="stack">
+        <Facts
+          facts={[
+            ["ID", <CopiedId id={id} />],
+            ["Transport", <span class="badge">{TRANSPORTS[transport]}</span>],
+            ["Address", <span class="mono">{addressOf(connection)}</span>],
+            ["Connected since", formatMoment(connectedAtMs)],
+            ["Received from client", formatBytes(readBytes)],
+            ["Sent to client", formatBytes(writeBytes)],
+            ["Published by client", formatBytes(publishedBytes)],
+            ["Pushed to client", formatBytes(receivedBytes)],
+            ["Requests", formatCount(requests)],
+          ]}
+        />
+        <section class="part">
+          <h3>Requests by type</h3>
+          {requests === 0 ? (
+            <Empty title="None yet">Requests are counted while the connection is open.</Empty>
+          ) : (
+            <Facts
+              facts={Object.entries(requestsByType).map(
+                ([name, count]) =>
+                  [name, <span class="figure">{formatCount(count)}</span>] as const,
+              )}
+            />
+          )}
+        </section>
+      </div>
+    </Dialog>
   );
 }

@@ -58,13 +58,11 @@ export function NewRecord({
           />
         )}
         <Field label="Key" name="key" value={prefix} isMono autofocus hint="1 to 255 bytes" />
-        {/* Both stay, with what was typed there. */}
-        <div hidden={kind !== "counter"}>
-          <Field label="Quota" name="quota" value="0" isNumber hint="0 to 2^64 - 1" />
-        </div>
-        <div hidden={kind !== "buffer"}>
-          <Area label="Value" name="value" rows={6} />
-        </div>
+        {kind === "counter" ? (
+          <Field key="quota" label="Quota" name="quota" value="0" isNumber hint="0 to 2^64 - 1" />
+        ) : (
+          <Area key="value" label="Value" name="value" rows={6} />
+        )}
         <TimeFields label="TTL" name="ttl" unitName="unit" value="1" unit="h" />
       </Form>
     </Dialog>

@@ -111,7 +111,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
           <Pager
             cursors={cursors}
             next={page.value?.cursor ?? null}
-            isTurning={!page.isCurrent}
+            isBusy={!page.isCurrent}
             isNumbered
             onTurn={turn}
           />

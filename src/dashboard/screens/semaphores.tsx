@@ -97,7 +97,7 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
             </Loading>
           </Allowed>
           {cursors.length === 0 && next === null ? null : (
-            <Pager cursors={cursors} next={next} isTurning={!page.isCurrent} onTurn={setCursors} />
+            <Pager cursors={cursors} next={next} isBusy={!page.isCurrent} onTurn={setCursors} />
           )}
         </Card>
         {lacksScope(session, "write") ? null : (
