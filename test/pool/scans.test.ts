@@ -24,7 +24,6 @@ import {
   commandFrame,
   commandReplies,
   concat,
-  edgeBatch,
   FOREVER,
   insert,
   openScanPage,
@@ -33,6 +32,7 @@ import {
   scanPage,
   u16,
 } from "../support/frames/index.ts";
+import { applyAll } from "../support/engine/apply-all.ts";
 import { finish } from "../support/engine/steps.ts";
 import { PageReader } from "../../src/wire/page.ts";
 
@@ -71,7 +71,7 @@ class TestShard {
 
   apply(frames: Uint8Array[]): void {
     if (frames.length === 0) return;
-    this.engine.apply(edgeBatch(frames), NOW_MS);
+    applyAll(this.engine, frames, NOW_MS);
     this.#rows.push(...this.engine.takeCommit(1_900_000).map((row) => row.slice()));
   }
 
