@@ -32,21 +32,13 @@ const PROBLEM_BYTES_MAX = 64 << 10;
 
 const decoder = new TextDecoder();
 
-/** Messages of runtimes that could not reach a server: nothing was sent. */
-const UNREACHED: readonly unknown[] = [
-  "ECONNREFUSED",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "UND_ERR_CONNECT_TIMEOUT",
-  "ConnectionRefused",
-];
 /** System calls that come before anything is sent. */
 const BEFORE_SENDING: readonly unknown[] = ["connect", "getaddrinfo"];
 /** The message of ports that `fetch` never connects to, by its standard, and what Deno says of a connection that was not opened. */
-const NOT_CONNECTED = /^bad port$|error \(Connect\)/;
-/** Codes of certificates that were rejected. */
-const OF_CERTIFICATES =
-  /^(?:CERT_|SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|UNABLE_TO_|ERR_TLS_CERT_)/;
+const NOT_CONNECTED = /^bad port$|\(Connect\)/;
+/** Beginnings of codes of runtimes that could not reach a server, or rejected its certificate: nothing was sent. */
+const NOT_SENT =
+  /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|ConnectionRefused|CERT_|SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|UNABLE_TO_|ERR_TLS_CERT_)/;
 
 /**
  * Carries calls over HTTP, those of one turn in one request.
@@ -125,10 +117,7 @@ interface Reason {
 /** Whether the server was never reached, and nothing was applied. */
 function wasNotSent({ code, syscall, reason }: Reason): boolean {
   return (
-    UNREACHED.includes(code) ||
-    BEFORE_SENDING.includes(syscall) ||
-    NOT_CONNECTED.test(reason) ||
-    OF_CERTIFICATES.test(String(code))
+    BEFORE_SENDING.includes(syscall) || NOT_CONNECTED.test(reason) || NOT_SENT.test(String(code))
   );
 }
 
