@@ -13,7 +13,7 @@ import { resolveDeliveries, type Delivery } from "../../dispatch/delivery.ts";
 import { Lane, type Carry } from "../../dispatch/lane.ts";
 import { logWarning } from "../../base/log.ts";
 import { hubStub } from "../../base/stubs.ts";
-import { inTime } from "../../base/in-time.ts";
+import { inTime, withTimeout } from "../../base/in-time.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
 import {
   HUB_QUEUE_BYTES_MAX,
@@ -24,7 +24,7 @@ import {
 } from "../../engine/sizes.ts";
 
 /** A Hub that takes longer is not waited for until it has answered. */
-export const HUB_TIMEOUT_MS = 2000;
+const HUB_TIMEOUT_MS = 2000;
 
 /** That a Hub has subscribers of a name. */
 export interface Member {
@@ -100,13 +100,8 @@ export class Courier {
   /**
    * Gives messages to the Hub. Returns for each, in order, how many subscriptions took it; null when that
    * is not known in time.
-   *
-   * @param late gets what is to be called after `HUB_TIMEOUT_MS`: one timer serves all Hubs of a publication, as an object has 10,000
    */
-  async send(
-    consignments: readonly Consignment[],
-    late: (() => void)[],
-  ): Promise<Uint32Array | null> {
+  async send(consignments: readonly Consignment[]): Promise<Uint32Array | null> {
     const count = consignments.reduce((sum, consignment) => sum + consignment.count, 0);
     const bytes = consignments.reduce(
       (sum, consignment) => sum + consignment.bytes.length,
@@ -134,16 +129,13 @@ export class Courier {
       },
     });
     if (!isWaitedFor) return null;
-    let isWaiting = true;
-    late.push(() => {
-      if (!isWaiting) return;
+    try {
+      return await withTimeout(promise, HUB_TIMEOUT_MS);
+    } catch {
       this.#isSlow = true;
       this.#stayAwake();
-      resolve(null);
-    });
-    const delivered = await promise;
-    isWaiting = false;
-    return delivered;
+      return null;
+    }
   }
 
   /**

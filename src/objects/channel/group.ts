@@ -18,7 +18,7 @@ import {
   messagesAt,
 } from "../../wire/channel-batch.ts";
 import { writeMessage } from "../../wire/messages.ts";
-import { HUB_TIMEOUT_MS, type Consignment, type Courier, type Member } from "./courier.ts";
+import type { Consignment, Courier, Member } from "./courier.ts";
 import { GroupJoins } from "./group-joins.ts";
 import { GroupNumbers, KEPT_MS, type Numbered } from "./group-numbers.ts";
 import { GroupReplay } from "./group-replay.ts";
@@ -149,17 +149,12 @@ export class Group {
     for (const bundle of bundles.values()) address(bundle, toHubs);
     if (toHubs.size === 0) return { delivered: null, sequences, refused };
     const delivered = new Uint32Array(count);
-    const late: (() => void)[] = [];
-    const timer = setTimeout(() => {
-      for (const giveUp of late) giveUp();
-    }, HUB_TIMEOUT_MS);
     await Promise.all(
       Array.from(toHubs, async ([courier, { consignments, bundles: sent }]) => {
-        const answer = await courier.send(consignments, late);
+        const answer = await courier.send(consignments);
         if (answer !== null) add(answer, sent, delivered);
       }),
     );
-    clearTimeout(timer);
     return { delivered, sequences, refused };
   }
 
