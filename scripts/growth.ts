@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { parseSettings } from "../src/base/settings.ts";
 import type { Shards } from "../src/wire/shards.ts";
 import { launchChromium } from "./chromium.ts";
 import { grow } from "./growth/grow.ts";
@@ -13,10 +14,10 @@ const HTTP_PORT = 18_880;
 const TCP_PORT = 18_881;
 const SHARDS_DEFAULT = "64";
 /** As many as a namespace may have by default. */
-const SHARDS_MAX = 1024;
+const { SHARDS_MAX } = parseSettings({});
 const USAGE = `npm run growth -- [--shards <number>] [--picture]
 
-  --shards <number>  ends when the namespace has so many, up to ${SHARDS_MAX} (default: ${SHARDS_DEFAULT})
+  --shards <number>  number of shards to grow to, up to ${SHARDS_MAX} (default: ${SHARDS_DEFAULT})
   --picture          writes docs/images/shards.png: the circle of hashes while it grows
   --help             prints this`;
 /** The least that a shard may have, so that little data makes many shards. */

@@ -44,12 +44,14 @@ export function textUpTo(path: string, bytesMax: number, pipeTimeoutMs: number):
     for (;;) {
       const read = readNow(file, bytes.subarray(length));
       const isAwaited = read === null || (read === 0 && length === 0 && hasName);
-      // 0 is the end of the file, or of the buffer.
-      if (read === 0 && !isAwaited) return bytes.toString("utf8", 0, length);
-      length += read ?? 0;
-      if (isAwaited) pause(PIPE_INTERVAL_MS);
-      if (isAwaited && performance.now() > deadline) {
+      if (!isAwaited) {
+        // 0 is the end of the file, or of the buffer.
+        if (read === 0) return bytes.toString("utf8", 0, length);
+        length += read;
+      } else if (performance.now() > deadline) {
         throw new Error(`${path}: the pipe did not come to its end within ${pipeTimeoutMs} ms`);
+      } else {
+        pause(PIPE_INTERVAL_MS);
       }
     }
   } finally {

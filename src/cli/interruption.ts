@@ -5,11 +5,16 @@
  * line it is writing. A person who presses Ctrl-C twice does not want to wait for that.
  */
 import { once } from "node:events";
+import { ThrottrError } from "../wire/edge/error.ts";
 import { ExitCode } from "./exit-code.ts";
 import { onNpmEnd } from "./npm-end.ts";
 
 /** Ctrl-C, and what supervisors and containers send to stop a process. */
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+
+/** The error of a command that a signal has ended. */
+export const interrupted = (): ThrottrError =>
+  new ThrottrError("aborted", "the command was interrupted");
 
 /** Turns signals of the process into an abort signal that commands watch. */
 export class Interruption {

@@ -3,6 +3,7 @@ import { checkedToken, serverOf } from "../client/transport/door.ts";
 import { notThrottr } from "../client/transport/failure.ts";
 import { refusalOf, reach } from "../client/transport/http.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
+import { interrupted } from "./interruption.ts";
 import type { Json } from "./output.ts";
 import type { ConnectionSettings } from "./settings.ts";
 
@@ -23,7 +24,7 @@ export async function inTime<Answer>(
   try {
     return await call(AbortSignal.any([signal, timeout]));
   } catch (error) {
-    if (signal.aborted) throw new ThrottrError("aborted", "the command was interrupted");
+    if (signal.aborted) throw interrupted();
     if (timeout.aborted) throw new ThrottrError("timeout", `no answer within ${timeoutMs} ms`);
     throw error;
   }

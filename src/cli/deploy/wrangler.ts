@@ -3,9 +3,9 @@ import { spawn, type StdioOptions } from "node:child_process";
 import { once } from "node:events";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { ThrottrError } from "../../wire/edge/error.ts";
 import { childExitCode, type ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
+import { interrupted } from "../interruption.ts";
 import { isNodeFor, NODE_FOR_WRANGLER, TOOLS } from "../tools.ts";
 
 export interface Ran {
@@ -49,22 +49,19 @@ export async function runWrangler(
   signal.addEventListener("abort", end);
   let printed = "";
   child.stdout?.setEncoding("utf8").on("data", (text: string) => (printed += text));
+  const closed = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
   try {
-    const [code, name] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
+    const [code, name] = await closed.catch(({ message }: Error) => {
+      throw new UsageError("wrangler_unusable", `${command} does not start: ${message}`);
+    });
     const status = childExitCode(code, name);
     // One that has done its work before the signal came has deployed.
     if (signal.aborted && status !== 0) throw interrupted();
     return { status, printed };
-  } catch (error) {
-    if (error instanceof ThrottrError) throw error;
-    const { message } = error as Error;
-    throw new UsageError("wrangler_unusable", `${command} does not start: ${message}`);
   } finally {
     signal.removeEventListener("abort", end);
   }
 }
-
-const interrupted = (): ThrottrError => new ThrottrError("aborted", "the command was interrupted");
 
 /**
  * How wrangler starts in a folder: on the package `node` of the project, if it has one, as npm scripts find that first.
