@@ -207,7 +207,7 @@ function optionsOf(host: HTMLElement, { colours, spanMs, isFilled, onPoint }: Lo
   };
 }
 
-/** Of the last hour one or two minutes are not known yet, where what is live goes on: a line joins these. */
+/** Between the minutes of the last hour and the live points, one or two minutes are not known yet: a line joins such short gaps. */
 function longGaps(
   { bbox }: uPlot,
   _series: number,

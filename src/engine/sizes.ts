@@ -213,7 +213,7 @@ export const LANE_CALL_BYTES_MAX = 4 << 20;
 export const SHARD_ANSWER_BYTES_MAX = 8 << 20;
 /**
  * Frames that a shard executes in one call, which is one turn: 10 ms of UPDATEs, 30 ms of INSERTs, 65 ms of LIMITs. A body of 8 MiB has up to
- * four million. In the yrmcds protocol the section that reaches it goes on to the end of its replies.
+ * four million. A section of the yrmcds protocol that has begun is bounded by its replies alone.
  */
 export const SHARD_CALL_FRAMES_MAX = 32_768;
 /**

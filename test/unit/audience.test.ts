@@ -126,7 +126,7 @@ it("a failed join fails those who waited for it, and is retried for a subscriber
   await Promise.all([first.known, second.known]);
 });
 
-it("a subscriber that is restored while its group is told that none are left does not keep the next one from joining", async () => {
+it("a subscriber that is restored during the call by which its Hub leaves the group does not keep the next subscriber from joining", async () => {
   const bench = new Bench();
   const { subscriber } = bench.come();
   await bench.answer();

@@ -32,7 +32,7 @@ describe("a route in JSON", () => {
     expect(exitCode).toBe(4);
   });
 
-  it("an answer of a proxy whose server is gone is told once", async () => {
+  it("the error page of a proxy appears once in the message", async () => {
     const { exitCode, err } = await run("shards", (_request, response) => {
       response.writeHead(502).end("<html>502 Bad Gateway</html>");
     });

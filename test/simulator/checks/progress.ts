@@ -126,7 +126,7 @@ export interface Checkpoint {
   readonly requests: number;
 }
 
-/** A run goes on: whenever calls are open, one of them, or of their requests, ends before long; and at its end none is open. */
+/** A run makes progress: while calls are open, a call or a request ends before long. At the end of the run no call is open. */
 export function checkRun(
   checkpoints: readonly Checkpoint[],
   { answerMs, slackMs }: ProgressRules,

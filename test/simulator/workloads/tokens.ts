@@ -33,7 +33,10 @@ const TTL_S = { least: 5, most: 3000 };
 const NEW_SHARE = 0.2;
 /** Mostly one of the latest tokens is used. */
 const LATEST = { share: 0.8, count: 12 };
-/** Of operations, in a run. Each revocation makes Hubs look at the whole list, so only rare ones show that each is told to its end. */
+/**
+ * Revocations among the operations of a run. Hubs check the whole list at each revocation, so only rare ones show whether Hubs are
+ * told of each a second time.
+ */
 const REVOKED_SHARES = [0.05, 0.005];
 /** Of revocations: of all tokens that were issued before. */
 const ALL_SHARE = 0.1;

@@ -102,7 +102,7 @@ describe("the checker of tokens", () => {
     expect(check([...first, useOver(0, 190_000)], FAULTY)).not.toBe("");
   });
 
-  it("accepts a connection that was being opened at the revocation until Hubs are told again", () => {
+  it("accepts a connection that was being opened at the revocation until the second time that Hubs are told", () => {
     const first = [useOver(990, 995), revoke(1000)];
     expect(check([...first, useOver(990, 90_000)])).toBe("");
     expect(check([...first, useOver(990, 103_000)])).toContain("later than promised");
